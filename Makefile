@@ -36,13 +36,13 @@ fuzz: ## search with every fuzz target (half an hour)
 	scripts/fuzz.sh
 
 bench: ## run the benchmarks
-	cd bench && go test -run '^$$' -bench . -benchmem ./...
+	cd test/bench && go test -run '^$$' -bench . -benchmem ./...
 
 bench-all: ## run every comparison of docs/benchmarks.md and write its tables (half an hour)
-	cd bench && go run ./benchall -write
+	cd test/bench && go run ./benchall -write
 
 bench-gateway: ## compare the gateway on Redis with nginx, Lua and Redis
-	cd bench && go run ./gatewaybench
+	cd test/bench && go run ./gatewaybench
 
 soak: ## run the long tests (an hour or more; RETRYSAFE_SOAK=short: minutes)
 	scripts/soak.sh
@@ -50,8 +50,8 @@ soak: ## run the long tests (an hour or more; RETRYSAFE_SOAK=short: minutes)
 check-soak: ## examine the right servers of `check` again and again, also beside busy loops
 	cd check && RETRYSAFE_SOAK=$${RETRYSAFE_SOAK:-long} go test -v -run '^TestSoak' -parallel 6 -count=1 -timeout 120m .
 
-check-others: ## examine the middleware of other projects and write docs/check-others.md (needs node and npm)
-	cd bench && go run ./checkothers -write
+check-others: ## examine the middleware of other projects and write its section of docs/check.md (needs node and npm)
+	cd test/bench && go run ./checkothers -write
 
 tidy: ## tidy every module
 	scripts/tidy.sh
@@ -60,11 +60,11 @@ release-rehearsal: ## install every module from a proxy of this tree, as a user 
 	go run ./scripts/release rehearse
 
 site: ## build the documentation site in English and Chinese (needs node and npm)
-	cd site && npm ci && npm run build
-	@echo "the site is in site/.vitepress/dist; make site-serve serves it"
+	cd docs/site && npm ci && npm run build
+	@echo "the site is in docs/site/.vitepress/dist; make site-serve serves it"
 
 site-serve: site ## build the documentation site and serve it on http://127.0.0.1:4173
-	cd site && npm run serve
+	cd docs/site && npm run serve
 
 site-test: site ## build the documentation site and test it in a browser (needs Chromium)
-	cd site && npm test
+	cd docs/site && npm test

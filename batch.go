@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/internal/parallel"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Begun is the result for one key of a batch, as of [Engine.Begin]: exactly one field is set.
@@ -19,8 +19,9 @@ type Begun struct {
 	Err     error
 }
 
-// atOnce is how many calls of a batch are in flight at once, if each key has a call of its own.
-const atOnce = 16
+// maxInFlight is how many calls of a batch are in flight at once, if each key has a call of its
+// own.
+const maxInFlight = 16
 
 // BeginBatch is [Engine.Begin] for many keys, in as few round trips as the store can; see
 // [storeapi.Batcher]. The result at index i is that of keys[i]. A batch is not a transaction: each
@@ -41,7 +42,7 @@ func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption)
 			single = append(single, k)
 		}
 	}
-	begun := e.beginEach(ctx, single, opts)
+	begun := e.beginDistinct(ctx, single, opts)
 	if len(single) == len(keys) {
 		return begun
 	}
@@ -53,7 +54,7 @@ func (e *Engine) BeginBatch(ctx context.Context, keys []Key, opts ...CallOption)
 		switch {
 		case !given[at]:
 		case all[i].Attempt != nil:
-			all[i] = Begun{Err: e.c.wrap(e.storeKey(k), all[i].Attempt.n, ErrInProgress, time.Second)}
+			all[i] = Begun{Err: e.c.wrapError(e.storeKey(k), all[i].Attempt.number, ErrInProgress, time.Second)}
 		case all[i].Record != nil: // each caller may change what it gets
 			all[i].Record = copyRecord(all[i].Record)
 		}
@@ -70,9 +71,9 @@ func copyRecord(r *Record) *Record {
 	return &own
 }
 
-// beginEach is BeginBatch for keys that differ.
-func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) []Begun {
-	b := &batchBegin{Engine: e, keys: keys, o: e.defaults.with(opts), begun: make([]Begun, len(keys)), told: make([]bool, len(keys))}
+// beginDistinct is BeginBatch for keys that differ.
+func (e *Engine) beginDistinct(ctx context.Context, keys []Key, opts []CallOption) []Begun {
+	b := &batchBegin{engine: e, keys: keys, options: e.defaults.withOptions(opts), begun: make([]Begun, len(keys)), decided: make([]bool, len(keys))}
 	through := false
 	defer func() {
 		if !through { // Reconcile has panicked: the caller does not get what was acquired
@@ -83,14 +84,14 @@ func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) [
 			}
 		}
 	}()
-	b.together(ctx)
+	b.acquireTogether(ctx)
 	var rest []int
-	for i, told := range b.told {
+	for i, told := range b.decided {
 		if !told {
 			rest = append(rest, i)
 		}
 	}
-	parallel.Each(len(rest), atOnce, func(n int) {
+	parallel.Each(len(rest), maxInFlight, func(n int) {
 		i := rest[n]
 		b.begun[i].Attempt, b.begun[i].Record, b.begun[i].Err = e.Begin(ctx, keys[i], opts...)
 	})
@@ -101,31 +102,31 @@ func (e *Engine) beginEach(ctx context.Context, keys []Key, opts []CallOption) [
 // batchBegin is one call of BeginBatch. Keys that the store's batch does not decide are requested
 // again one by one: the batch has acquired nothing for them.
 type batchBegin struct {
-	*Engine
-	keys  []Key
-	o     *callOptions
-	begun []Begun
-	told  []bool
+	engine  *Engine
+	keys    []Key
+	options *callOptions
+	begun   []Begun
+	decided []bool
 }
 
-// together makes one AcquireBatch for the keys, if the store and the options allow that.
-func (b *batchBegin) together(ctx context.Context) {
-	c := b.c
+// acquireTogether makes one AcquireBatch for the keys, if the store and the options allow that.
+func (b *batchBegin) acquireTogether(ctx context.Context) {
+	c := b.engine.c
 	store, can := c.store.Inner().(storeapi.Batcher)
-	if !can || len(b.keys) < 2 || b.o.err != nil || b.o.issued.must || b.o.policy.Limits != (Limits{}) || ctx.Err() != nil {
+	if !can || len(b.keys) < 2 || b.options.err != nil || b.options.issued.must || b.options.policy.Limits != (Limits{}) || ctx.Err() != nil {
 		return
 	}
-	if !c.store.KnowsTime() && c.store.ReadTime(ctx, b.storeKey(b.keys[0])) != nil {
+	if !c.store.KnowsTime() && c.store.ReadTime(ctx, b.engine.storeKey(b.keys[0])) != nil {
 		return
 	}
 	var requests []storeapi.AcquireRequest
 	var places []int
 	sent := time.Now()
 	for i, k := range b.keys {
-		if k.Validate() != nil || !c.enter() {
+		if k.Validate() != nil || !c.enterCall() {
 			continue // Begin returns the error
 		}
-		req := c.request(b.storeKey(k), b.o)
+		req := c.acquireRequest(b.engine.storeKey(k), b.options)
 		req.Owner, req.NotAfter = claim.NewOwner(), c.store.NotAfter(ctx, sent)
 		requests, places = append(requests, req), append(places, i)
 	}
@@ -135,14 +136,14 @@ func (b *batchBegin) together(ctx context.Context) {
 			c.life.Leave()
 			continue
 		}
-		b.begun[at], b.told[at] = b.read(ctx, &requests[i], &answers[i], sent)
+		b.begun[at], b.decided[at] = b.toBegun(ctx, &requests[i], &answers[i], sent)
 	}
 }
 
-// read converts a store's answer to the result of Begin. It returns false if the key has to be
+// toBegun converts a store's answer to the result of Begin. It returns false if the key has to be
 // requested again.
-func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, answer *storeapi.BatchResult[storeapi.Acquired], sent time.Time) (Begun, bool) {
-	c, rec := b.c, &answer.Value.Record
+func (b *batchBegin) toBegun(ctx context.Context, req *storeapi.AcquireRequest, answer *storeapi.BatchResult[storeapi.Acquired], sent time.Time) (Begun, bool) {
+	c, rec := b.engine.c, &answer.Value.Record
 	var attempt *Attempt
 	defer func() {
 		if attempt == nil {
@@ -151,10 +152,10 @@ func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, ans
 	}()
 	switch {
 	case answer.Err != nil && storecall.MayBeApplied(answer.Err):
-		c.claims.Lost(req)
+		c.claimer.GiveBack(req)
 		call := c.traceCall(&ctx, req.Key)
-		err := c.wrap(req.Key, 0, storecall.Unavailable(answer.Err), time.Second)
-		call.done(outcome(err), 0, err)
+		err := c.wrapError(req.Key, 0, storecall.Unavailable(answer.Err), time.Second)
+		call.reportEnd(outcomeName(err), 0, err)
 		return Begun{Err: err}, true
 	case answer.Err != nil:
 		return Begun{}, false
@@ -163,16 +164,16 @@ func (b *batchBegin) read(ctx context.Context, req *storeapi.AcquireRequest, ans
 	case answer.Value.Status == storeapi.StatusAcquired:
 		call := c.traceCall(&ctx, req.Key)
 		var err error
-		if attempt, err = c.start(ctx, rec, sent, b.o); attempt == nil {
-			call.done(outcome(err), rec.Attempt, err)
+		if attempt, err = c.startAttempt(ctx, rec, sent, b.options); attempt == nil {
+			call.reportEnd(outcomeName(err), rec.Attempt, err)
 			return Begun{Err: err}, true
 		}
 		attempt.reportBegun(call)
 		return Begun{Attempt: attempt}, true
-	case answer.Value.Status == storeapi.StatusFinished && b.o.policy.Duplicate != Reject:
+	case answer.Value.Status == storeapi.StatusFinished && b.options.policy.Duplicate != Reject:
 		call := c.traceCall(&ctx, req.Key)
-		call.found(rec)
-		call.done("replayed", rec.Attempt, nil)
+		call.noteRecord(rec)
+		call.reportEnd("replayed", rec.Attempt, nil)
 		return Begun{Record: rec}, true
 	}
 	return Begun{}, false
@@ -184,7 +185,7 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 	errs := make([]error, len(attempts))
 	store, can := e.c.store.Inner().(storeapi.Batcher)
 	if !can || len(attempts) < 2 {
-		parallel.Each(len(attempts), atOnce, func(i int) { errs[i] = attempts[i].Complete(ctx, answers[i]) })
+		parallel.Each(len(attempts), maxInFlight, func(i int) { errs[i] = attempts[i].Complete(ctx, answers[i]) })
 		return errs
 	}
 	var places []int
@@ -195,10 +196,10 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 			continue
 		}
 		if !a.ended.CompareAndSwap(false, true) {
-			errs[i] = a.c.wrap(a.key, a.n, ErrEnded, 0)
+			errs[i] = a.c.wrapError(a.key, a.number, ErrEnded, 0)
 			continue
 		}
-		ending := a.completion(StateCompleted, answers[i])
+		ending := a.completionRequest(StateCompleted, answers[i])
 		places, endings, requests = append(places, i), append(endings, ending), append(requests, ending.complete)
 	}
 	begun := time.Now()
@@ -213,16 +214,16 @@ func (e *Engine) CompleteBatch(ctx context.Context, attempts []*Attempt, answers
 		if failed := results[i].Err; err != nil || failed != nil && storecall.MayBeApplied(failed) {
 			waits = append(waits, i)
 		} else {
-			errs[at] = attempts[at].afterSend(endings[i], begun, failed)
+			errs[at] = attempts[at].handleFirstReply(endings[i], begun, failed)
 		}
 	}
-	parallel.Each(len(waits), atOnce, func(n int) {
+	parallel.Each(len(waits), maxInFlight, func(n int) {
 		i := waits[n]
 		a, failed := attempts[places[i]], results[i].Err
 		if err != nil {
 			failed = a.sendDetached(ctx, &endings[i], begun)
 		}
-		errs[places[i]] = a.afterSend(endings[i], begun, failed)
+		errs[places[i]] = a.handleFirstReply(endings[i], begun, failed)
 	})
 	return errs
 }

@@ -12,60 +12,64 @@ import (
 	"unicode/utf8"
 )
 
-// CallOption changes one call of [Do], [Run], [Engine.Begin] or [DoTx].
-type CallOption interface{ apply(*callOptions) }
+// CallOption changes one call of [Do], [Run], [Engine.Begin] or [DoTx]. The zero value changes
+// nothing.
+type CallOption struct {
+	// set captures nothing in the options that a middleware has for each request: they would
+	// allocate. What it sets is in the fields below.
+	set   func(*callOptions, CallOption)
+	bytes []byte
+	text  string
+	rule  uint8
+}
 
 type callOptions struct {
-	policy      *Policy // never modified: options replace it
-	fingerprint []byte
-	space       [1 + sha256.Size]byte // for a fingerprint of the usual size
-	binding     []byte                // the credential itself; the engine stores a digest
-	account     string                // the account that Limits count, instead of the tenant
+	policy           *Policy // never modified: options replace it
+	fingerprint      []byte
+	fingerprintSpace [1 + sha256.Size]byte // for a fingerprint of the usual size
+	binding          []byte                // the credential itself; the engine stores a digest
+	account          string                // the account that Limits count, instead of the tenant
 	// The context keeps the caller's deadline, but not its cancellation. Set by Do.
 	outlives bool
 	attached bool // the context ends with the caller's, even if outlives is set
 	detached bool // the context keeps neither deadline nor cancellation
-	issued   issued
+	issued   issuedOptions
 	retries  int     // for DoTx
 	input    *Answer // stored in the record before the work begins; nil: none
 	err      error
 }
 
-type optionFunc func(*callOptions)
-
-func (f optionFunc) apply(c *callOptions) { f(c) }
-
 // WithPolicy changes the policy of this call. A zero field of p keeps the engine's value.
 func WithPolicy(p Policy) CallOption {
-	return optionFunc(func(c *callOptions) {
+	return CallOption{set: func(c *callOptions, _ CallOption) {
 		p := p.Or(*c.policy)
 		c.policy, c.err = &p, errors.Join(c.err, p.Validate())
-	})
+	}}
 }
 
 // WithBinding binds the key to a credential: a duplicate with another credential gets
 // [ErrPrincipalChanged]. Only a digest of the credential is stored.
 func WithBinding(credential []byte) CallOption {
-	return optionFunc(func(c *callOptions) { c.binding = credential })
+	return CallOption{bytes: credential, set: func(c *callOptions, o CallOption) { c.binding = o.bytes }}
 }
 
 // WithAccount sets the account that [Limits] count instead of the tenant. Use it for callers whose
 // tenant is not verified: otherwise a caller that only claims to be a tenant could use up that
 // tenant's quota. The account is not part of the key.
 func WithAccount(account string) CallOption {
-	return optionFunc(func(c *callOptions) { c.account = KeyPart(account) })
+	return CallOption{text: account, set: func(c *callOptions, o CallOption) { c.account = KeyPart(o.text) }}
 }
 
 // Attached ends the work of [Do] when ctx is cancelled, as [Policy].Attached does. Use it for work
 // that then undoes what it did, or that does no harm if it starts again.
 func Attached() CallOption {
-	return optionFunc(func(c *callOptions) { c.attached = true })
+	return CallOption{set: func(c *callOptions, _ CallOption) { c.attached = true }}
 }
 
 // Detached lets the attempt outlive ctx: the attempt's context has the values of ctx, but neither
 // its cancellation nor its deadline. Begin itself still ends with ctx.
 func Detached() CallOption {
-	return optionFunc(func(c *callOptions) { c.detached = true })
+	return CallOption{set: func(c *callOptions, _ CallOption) { c.detached = true }}
 }
 
 // RetryWork lets [DoTx] run its transaction again, the work included, at most this many times, if
@@ -73,33 +77,35 @@ func Detached() CallOption {
 // The default is 0: the caller gets the error and retries. Use it only if the work does nothing
 // outside its transaction. Other calls ignore it.
 func RetryWork(times int) CallOption {
-	return optionFunc(func(c *callOptions) {
+	return CallOption{set: func(c *callOptions, _ CallOption) {
 		if c.retries = times; times < 0 {
 			c.err = errors.Join(c.err, fmt.Errorf("retrysafe: RetryWork(%d): use 0 or more", times))
 		}
-	})
+	}}
 }
 
-func (c *callOptions) with(opts []CallOption) *callOptions {
+func (c *callOptions) withOptions(opts []CallOption) *callOptions {
 	if len(opts) == 0 {
 		return c
 	}
 	own := *c
 	for _, o := range opts {
-		o.apply(&own)
+		if o.set != nil {
+			o.set(&own, o)
+		}
 	}
 	return &own
 }
 
-// outliving returns the options with outlives set, for [Do]: work that has begun does not end
+// withOutlives returns the options with outlives set, for [Do]: work that has begun does not end
 // because its caller has gone.
-func (c callOptions) outliving() *callOptions {
+func (c callOptions) withOutlives() *callOptions {
 	c.outlives = true
 	return &c
 }
 
-// issued holds the options of a call whose key the server must have issued.
-type issued struct {
+// issuedOptions holds the options of a call whose key the server must have issued.
+type issuedOptions struct {
 	must        bool
 	signedUntil time.Time
 	life        time.Duration
@@ -108,7 +114,7 @@ type issued struct {
 // MustBeIssued refuses a key with [ErrNotIssued] if the server has not issued it, or if the time
 // for its first use has passed. [DoTx] does not support it: redeem the key around the transaction.
 func MustBeIssued() CallOption {
-	return optionFunc(func(c *callOptions) { c.issued.must = true })
+	return CallOption{set: func(c *callOptions, _ CallOption) { c.issued.must = true }}
 }
 
 // MustBeIssuedFor is [MustBeIssued] for keys that may be used for the first time during life. Their
@@ -116,7 +122,9 @@ func MustBeIssued() CallOption {
 // If a signature proves that the server issued the key, the store need not know it until
 // signedUntil, by the store's clock; zero: there is no such signature.
 func MustBeIssuedFor(life time.Duration, signedUntil time.Time) CallOption {
-	return optionFunc(func(c *callOptions) { c.issued = issued{must: true, signedUntil: signedUntil, life: life} })
+	return CallOption{set: func(c *callOptions, _ CallOption) {
+		c.issued = issuedOptions{must: true, signedUntil: signedUntil, life: life}
+	}}
 }
 
 // Versions of fingerprints: the first byte of what is stored. Fingerprints of different versions
@@ -134,19 +142,19 @@ const maxFingerprint = 254
 // WithFingerprint sets the digest of the request, of at most 254 bytes. A duplicate with another
 // digest gets [ErrFingerprintMismatch]. An empty digest sets none.
 func WithFingerprint(digest []byte) CallOption {
-	return optionFunc(func(c *callOptions) { c.setFingerprint(fingerprintGiven, digest) })
+	return CallOption{bytes: digest, set: func(c *callOptions, o CallOption) { c.setFingerprint(fingerprintGiven, o.bytes) }}
 }
 
 // WithRuleFingerprint is [WithFingerprint] for a digest that a rule has made. rule is the number of
 // the rule, 1 to 127; fingerprints of different rules are not compared.
 func WithRuleFingerprint(rule uint8, digest []byte) CallOption {
-	return optionFunc(func(c *callOptions) {
-		if rule == 0 || rule >= fingerprintOfRules {
-			c.err = errors.Join(c.err, fmt.Errorf("retrysafe: WithRuleFingerprint(%d): use 1 to %d", rule, fingerprintOfRules-1))
+	return CallOption{rule: rule, bytes: digest, set: func(c *callOptions, o CallOption) {
+		if o.rule == 0 || o.rule >= fingerprintOfRules {
+			c.err = errors.Join(c.err, fmt.Errorf("retrysafe: WithRuleFingerprint(%d): use 1 to %d", o.rule, fingerprintOfRules-1))
 			return
 		}
-		c.setFingerprint(fingerprintOfRules|rule, digest)
-	})
+		c.setFingerprint(fingerprintOfRules|o.rule, o.bytes)
+	}}
 }
 
 func (c *callOptions) setFingerprint(version byte, digest []byte) {
@@ -157,7 +165,7 @@ func (c *callOptions) setFingerprint(version byte, digest []byte) {
 		c.err = errors.Join(c.err, fmt.Errorf("retrysafe: the fingerprint has %d bytes, at most %d are allowed; hash it", len(digest), maxFingerprint))
 		return
 	}
-	c.fingerprint = append(append(c.space[:0], version), digest...)
+	c.fingerprint = append(append(c.fingerprintSpace[:0], version), digest...)
 }
 
 // WithPayload sets the fingerprint to the SHA-256 of the request in JSON; of a []byte or string, to
@@ -165,10 +173,10 @@ func (c *callOptions) setFingerprint(version byte, digest []byte) {
 // values. What JSON leaves out is not compared. A text that is no UTF-8 is an error of the call. A
 // type with MarshalJSON has to see to its texts itself.
 func WithPayload(v any) CallOption {
-	return optionFunc(func(c *callOptions) {
+	return CallOption{set: func(c *callOptions, _ CallOption) {
 		fp, err := payloadFingerprint(v)
 		c.fingerprint, c.err = fp, errors.Join(c.err, err)
-	})
+	}}
 }
 
 // errPayloadText: two payloads whose texts differ in such bytes alone would be one.

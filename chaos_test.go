@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // TestFaults sends callers of several processes at few keys through a network that loses requests

@@ -135,9 +135,9 @@ const (
 var codes = [...]codeRow{
 	CodeOutcomeUnknown: {
 		name: "outcome-unknown", mayHaveActed: true,
-		http: 409, title: "Nobody knows whether the first request with this key took effect",
-		detail: "It is not run again. Find out what became of it before you send it with a new key.",
-		grpc:   grpcFailedPrecondition, message: "nobody knows whether the first call with this key took effect, and it is not run again; find out before you send it with a new key",
+		http: 409, title: "It is unknown whether the first request with this key took effect",
+		detail: "It is not run again. Find out its outcome before you send it with a new key.",
+		grpc:   grpcFailedPrecondition, message: "it is unknown whether the first call with this key took effect, and it is not run again; find out before you send it with a new key",
 	},
 	CodeLeaseLost: {
 		name: "lease-lost", mayHaveActed: true, retry: true,
@@ -319,7 +319,7 @@ var codes = [...]codeRow{
 	},
 	CodeIssuerUnavailable: {
 		name: "issuer-unavailable", retry: true,
-		http: 503, title: "The caller cannot be told: the keys of the issuer of its token are not here",
+		http: 503, title: "The caller cannot be identified: the keys of its token's issuer are not available",
 		detail: "Nothing was done. Send the request again with the same key after Retry-After.",
 	},
 	CodeUpstreamUnreachable: {
@@ -334,7 +334,7 @@ type errorRow struct {
 	err  error
 	code Code
 	// retry says whether the same call with the same key can be retried; see [Retryable].
-	retry retry
+	retry retryRule
 	// outcome is the word of a trace for a call that ran nothing ([CallDone].Outcome); empty: that
 	// of another row that matches, or "error".
 	outcome string
@@ -343,11 +343,11 @@ type errorRow struct {
 	advice string
 }
 
-// retry says whether a call can be retried after an error.
-type retry uint8
+// retryRule says whether a call can be retried after an error.
+type retryRule uint8
 
 const (
-	never retry = iota
+	never retryRule = iota
 	always
 	ifTimed // if the error has a RetryAfter
 )
@@ -356,10 +356,10 @@ const (
 // several are joined, the first row decides: what may have taken effect is never answered as
 // nothing done.
 var knownErrors = []errorRow{
-	{ErrStepsChanged, CodeOutcomeUnknown, never, "", "find out what the earlier attempt has done (ProgressOf), and settle the key with Engine.Resolve, or run the program that began it"},
-	{ErrInDoubt, CodeOutcomeUnknown, ifTimed, "in-doubt", "find out what became of it (Engine.Lookup, on the layer of the call) and settle it with Engine.Resolve; do not retry with a new key"},
+	{ErrStepsChanged, CodeOutcomeUnknown, never, "", "find out what the earlier attempt has done (ProgressOf), and resolve the key with Engine.Resolve, or run the program that began it"},
+	{ErrInDoubt, CodeOutcomeUnknown, ifTimed, "in-doubt", "find out the outcome (Engine.Lookup, on the layer of the call) and resolve it with Engine.Resolve; do not retry with a new key"},
 	{ErrLeaseLost, CodeLeaseLost, always, "lease-lost", "do not report success; a retry with the same key gets the answer of the attempt that took over"},
-	{ErrUnconfirmed, CodeOutcomeUnknown, always, "unconfirmed", "do not do it again in another way; repeat the call with the same key to learn what became of it"},
+	{ErrUnconfirmed, CodeOutcomeUnknown, always, "unconfirmed", "do not do it again in another way; repeat the call with the same key to learn its outcome"},
 	{ErrInProgress, CodeInProgress, always, "in-progress", "retry with the same key later, or let Policy.Wait wait for it"},
 	{ErrAttemptFailed, CodeAttemptFailed, always, "attempt-failed", "retry with the same key"},
 	{ErrFingerprintMismatch, CodePayloadMismatch, never, "mismatch", "use a new key for a new request, and the old payload for a retry"},
@@ -406,8 +406,8 @@ func CodeOf(err error) Code {
 	return CodeOutcomeUnknown
 }
 
-// outcomeOfError returns the trace's name for the error of a call that ran nothing.
-func outcomeOfError(err error) string {
+// errorOutcomeName returns the trace's name for the error of a call that ran nothing.
+func errorOutcomeName(err error) string {
 	for i := range knownErrors {
 		if e := &knownErrors[i]; e.outcome != "" && errors.Is(err, e.err) {
 			return e.outcome
@@ -426,8 +426,8 @@ func adviceFor(err error) string {
 	return ""
 }
 
-// retryAfter returns whether a retry is of use after an error.
-func retryAfter(err error) retry {
+// retryRuleOf returns whether a retry is of use after an error.
+func retryRuleOf(err error) retryRule {
 	for i := range knownErrors {
 		if e := &knownErrors[i]; e.retry != never && errors.Is(err, e.err) {
 			return e.retry

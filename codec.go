@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Codec encodes answers as bytes and decodes them. Its name is stored with each answer. An engine
@@ -93,9 +93,9 @@ func (rawCodec) Accepts(t reflect.Type) error {
 
 func (rawCodec) Exact(reflect.Type, []byte) bool { return true }
 
-// accepts returns an error if the codec can never decode a value of type T.
-func accepts[T any](c Codec) error {
-	if _, ok := any((*T)(nil)).(*handled); ok {
+// checkDecodable returns an error if the codec can never decode a value of type T.
+func checkDecodable[T any](c Codec) error {
+	if _, ok := any((*T)(nil)).(*handledAnswer); ok {
 		return nil
 	}
 	if exact, ok := c.(ExactCodec); ok {
@@ -104,55 +104,55 @@ func accepts[T any](c Codec) error {
 	return nil
 }
 
-// encodeFor returns the answer of a call that has succeeded. If duplicates will decode it, *v is
-// set to what they get.
-func encodeFor[T any](p *Policy, c Codec, v *T) (Answer, error) {
-	if replays(p) {
+// encodeForPolicy returns the answer of a call that has succeeded. If duplicates will decode it, *v
+// is set to what they get.
+func encodeForPolicy[T any](p *Policy, c Codec, v *T) (Answer, error) {
+	if replaysAnswers(p) {
 		return encodeShared(c, v)
 	}
-	return encode(c, v)
+	return encodeAnswer(c, v)
 }
 
-// replays reports whether duplicates decode the answer of finished work.
-func replays(p *Policy) bool { return p.Duplicate != Succeed && p.Duplicate != Reject }
+// replaysAnswers reports whether duplicates decode the answer of finished work.
+func replaysAnswers(p *Policy) bool { return p.Duplicate != Succeed && p.Duplicate != Reject }
 
 // encodeShared is encode, and sets *v to what others will decode. If that is nothing, the answer is
 // not kept, and *v stays.
 func encodeShared[T any](c Codec, v *T) (Answer, error) {
-	answer, err := encode(c, v)
+	answer, err := encodeAnswer(c, v)
 	if err != nil || !answer.Kept {
 		return answer, err
 	}
-	if err := decodeFirst(c, &answer, v); err != nil {
-		return Answer{Codec: answer.Codec}, notKept(answer.Codec, err)
+	if err := decodeForFirst(c, &answer, v); err != nil {
+		return Answer{Codec: answer.Codec}, notKeptError(answer.Codec, err)
 	}
 	return answer, nil
 }
 
-func notKept(codec string, err error) error {
+func notKeptError(codec string, err error) error {
 	return fmt.Errorf("retrysafe: the work is done, but its answer cannot be kept: codec %s: %w", codec, err)
 }
 
-// encode returns the answer of a call that has succeeded. A []byte under Raw, the hot path,
+// encodeAnswer returns the answer of a call that has succeeded. A []byte under Raw, the hot path,
 // bypasses the Codec interface.
-func encode[T any](c Codec, v *T) (Answer, error) {
+func encodeAnswer[T any](c Codec, v *T) (Answer, error) {
 	if raw, ok := any(v).(*[]byte); ok && c == Raw {
 		return Answer{Codec: "raw", Body: *raw, Kept: true}, nil
 	}
-	if h, ok := any(v).(*handled); ok {
+	if h, ok := any(v).(*handledAnswer); ok {
 		return Answer(*h), nil
 	}
 	body, err := c.Encode(*v)
 	if err != nil {
-		return Answer{Codec: c.Name()}, notKept(c.Name(), err)
+		return Answer{Codec: c.Name()}, notKeptError(c.Name(), err)
 	}
 	return Answer{Codec: c.Name(), Body: body, Kept: true}, nil
 }
 
-// decodeFirst sets *v to what the codec makes of its answer. A decoder that panics cannot decode:
-// the work is done, and its caller must learn that.
-func decodeFirst[T any](c Codec, answer *Answer, v *T) (err error) {
-	if _, ok := any(v).(*handled); ok {
+// decodeForFirst sets *v to what the codec makes of its answer. A decoder that panics cannot
+// decode: the work is done, and its caller must learn that.
+func decodeForFirst[T any](c Codec, answer *Answer, v *T) (err error) {
+	if _, ok := any(v).(*handledAnswer); ok {
 		return nil
 	}
 	if exact, ok := c.(ExactCodec); ok && exact.Exact(reflect.TypeFor[T](), answer.Body) {
@@ -171,19 +171,19 @@ func decodeFirst[T any](c Codec, answer *Answer, v *T) (err error) {
 	return nil
 }
 
-// decode decodes a stored answer.
-func decode[T any](c Codec, a *Answer) (v T, err error) {
+// decodeAnswer decodes a stored answer.
+func decodeAnswer[T any](c Codec, a *Answer) (v T, err error) {
 	if a.Codec == "raw" {
 		if p, ok := any(&v).(*[]byte); ok {
 			*p = a.Body
 			return v, nil
 		}
 	}
-	return decodeAny[T](c, a)
+	return decodeByName[T](c, a)
 }
 
-// decodeAny is a function of its own so that v escapes to the heap only here.
-func decodeAny[T any](c Codec, a *Answer) (T, error) {
+// decodeByName is a function of its own so that v escapes to the heap only here.
+func decodeByName[T any](c Codec, a *Answer) (T, error) {
 	var v T
 	for _, known := range []Codec{c, JSON, Raw} {
 		if known.Name() != a.Codec {
@@ -198,8 +198,8 @@ func decodeAny[T any](c Codec, a *Answer) (T, error) {
 	return v, fmt.Errorf("retrysafe: the stored answer has codec %q, which this engine does not have; nothing was run again", a.Codec)
 }
 
-// handled is an answer that is stored as it is.
-type handled Answer
+// handledAnswer is an answer that is stored as it is.
+type handledAnswer Answer
 
 // Answer is the answer that duplicates get: the name of its codec and its body, or the size and
 // digest of one that was too large to store.
@@ -234,7 +234,7 @@ func (jsonCodec) Decode(b []byte, v any) error {
 	return nil
 }
 
-func (jsonCodec) Accepts(t reflect.Type) error { return jsonTypeOf(t).never }
+func (jsonCodec) Accepts(t reflect.Type) error { return jsonTypeOf(t).neverError }
 
 func (jsonCodec) Exact(t reflect.Type, b []byte) bool {
 	return jsonTypeOf(t).exact && !hasReplacedText(b)
@@ -337,8 +337,8 @@ func exactFloat(n json.Number) (float64, bool) {
 
 // jsonType is what encoding/json does with the values of a type.
 type jsonType struct {
-	// never says why no value can be stored and read again; nil: some can.
-	never error
+	// neverError says why no value can be stored and read again; nil: some can.
+	neverError error
 	// exact: a value whose texts are UTF-8 comes back as it was. It is false in doubt.
 	exact bool
 	// dynamic: there is an interface in it, outside of types that encode or decode themselves.
@@ -352,16 +352,16 @@ func jsonTypeOf(t reflect.Type) *jsonType {
 		return known.(*jsonType) //nolint:forcetypeassert // only these are stored
 	}
 	found := &jsonType{exact: true}
-	if reason := neverReadable(t); reason != "" {
-		found.never = fmt.Errorf("retrysafe: codec json cannot read an answer of type %v again: %s", t, reason)
+	if reason := unreadableReason(t); reason != "" {
+		found.neverError = fmt.Errorf("retrysafe: codec json cannot read an answer of type %v again: %s", t, reason)
 	}
-	found.visit(t, map[reflect.Type]bool{})
+	found.visitType(t, map[reflect.Type]bool{})
 	jsonTypes.Store(t, found)
 	return found
 }
 
-// neverReadable says why no value of type t can be encoded and decoded, or returns "".
-func neverReadable(t reflect.Type) string {
+// unreadableReason says why no value of type t can be encoded and decoded, or returns "".
+func unreadableReason(t reflect.Type) string {
 	if encodesItself(t) {
 		return ""
 	}
@@ -370,7 +370,7 @@ func neverReadable(t reflect.Type) string {
 		return "a " + t.Kind().String() + " has no JSON form"
 	case reflect.Interface:
 		if t.NumMethod() > 0 {
-			return "JSON does not say which type was behind the interface; use a concrete type"
+			return "JSON does not say which type was in the interface; use a concrete type"
 		}
 	case reflect.Map:
 		if key := t.Key(); !encodesItself(key) && !isJSONKey(key.Kind()) {
@@ -383,7 +383,7 @@ func neverReadable(t reflect.Type) string {
 			if field.Anonymous || !field.IsExported() || tag == "-" || strings.Contains(tag, ",omit") || field.Type.Kind() == reflect.Interface {
 				continue // left out, always or for some values, or shadowed; nil can be read
 			}
-			if reason := neverReadable(field.Type); reason != "" {
+			if reason := unreadableReason(field.Type); reason != "" {
 				return fmt.Sprintf("in its field %s, %s", field.Name, reason)
 			}
 		}
@@ -395,9 +395,9 @@ func isJSONKey(k reflect.Kind) bool {
 	return k == reflect.String || k >= reflect.Int && k <= reflect.Uintptr
 }
 
-// visit adds what the values of type t do. inside are the types around t; true means that they have
-// not ended yet.
-func (j *jsonType) visit(t reflect.Type, inside map[reflect.Type]bool) {
+// visitType adds what the values of type t do. inside are the types around t; true means that they
+// have not ended yet.
+func (j *jsonType) visitType(t reflect.Type, inside map[reflect.Type]bool) {
 	if open, seen := inside[t]; seen {
 		j.exact = j.exact && !open // encoding/json decodes to a limited depth
 		return
@@ -416,12 +416,12 @@ func (j *jsonType) visit(t reflect.Type, inside map[reflect.Type]bool) {
 		case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
 			j.exact = false // null can be either of two values
 		}
-		j.visit(t.Elem(), inside)
+		j.visitType(t.Elem(), inside)
 	case reflect.Slice, reflect.Array:
-		j.visit(t.Elem(), inside)
+		j.visitType(t.Elem(), inside)
 	case reflect.Map:
-		j.visit(t.Key(), inside)
-		j.visit(t.Elem(), inside)
+		j.visitType(t.Key(), inside)
+		j.visitType(t.Elem(), inside)
 	case reflect.Struct:
 		j.visitFields(t, inside)
 	case reflect.String:
@@ -443,7 +443,7 @@ func (j *jsonType) visitFields(t reflect.Type, inside map[reflect.Type]bool) {
 			j.exact = false
 		}
 		names[name] = true
-		j.visit(field.Type, inside)
+		j.visitType(field.Type, inside)
 	}
 }
 

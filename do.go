@@ -34,7 +34,7 @@ import (
 // error, it must mark the error again: "nothing was done" in the inner call says nothing about what
 // the outer fn did before.
 func Do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), opts ...CallOption) (Result[T], error) {
-	return do(ctx, e, k, fn, e.ofDo.with(opts))
+	return doWithOptions(ctx, e, k, fn, e.doDefaults.withOptions(opts))
 }
 
 // Run is like [Do], for work without an answer. It reports whether the outcome is that of an
@@ -44,9 +44,9 @@ func Run(ctx context.Context, e *Engine, k Key, fn func(context.Context) error, 
 	return res.Replayed, err
 }
 
-func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), o *callOptions) (Result[T], error) {
-	if replays(o.policy) {
-		if err := accepts[T](e.c.codec); err != nil {
+func doWithOptions[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (T, error), o *callOptions) (Result[T], error) {
+	if replaysAnswers(o.policy) {
+		if err := checkDecodable[T](e.c.codec); err != nil {
 			return Result[T]{}, &Error{Op: k.Operation, Err: err}
 		}
 	}
@@ -57,34 +57,34 @@ func do[T any](ctx context.Context, e *Engine, k Key, fn func(context.Context) (
 	if a != nil {
 		a.reportBegun(call)
 		if o.input != nil {
-			if err := a.keepInput(ctx, o.input); err != nil {
-				return Result[T]{Attempt: a.n, Fence: a.fence}, err
+			if err := a.storeInput(ctx, o.input); err != nil {
+				return Result[T]{Attempt: a.number, Fence: a.fence}, err
 			}
 		}
-		return execute(ctx, a, fn)
+		return runAttempt(ctx, a, fn)
 	}
-	call.found(&rec)
+	call.noteRecord(&rec)
 	var res Result[T]
 	if err == nil {
-		res, err = replay[T](e.c, &rec, o.policy.Duplicate)
+		res, err = replayAnswer[T](e.c, &rec, o.policy.Duplicate)
 	}
-	call.done(duplicateOutcome(err, o.policy.Duplicate), rec.Attempt, err)
+	call.reportEnd(duplicateOutcomeName(err, o.policy.Duplicate), rec.Attempt, err)
 	return res, err
 }
 
-// execute runs the work of an attempt and finishes the attempt.
-func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T, error)) (res Result[T], err error) {
-	res.Attempt, res.Fence = a.n, a.fence
+// runAttempt runs the work of an attempt and finishes the attempt.
+func runAttempt[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T, error)) (res Result[T], err error) {
+	res.Attempt, res.Fence = a.number, a.fence
 	defer func() {
 		if !a.Ended() {
 			// A panic or Goexit of the work or of a codec is unwinding the stack. It is not
 			// recovered here.
-			a.crashed(ctx)
+			a.finishCrashed(ctx)
 		}
 	}()
 	if steps := a.steps.Load(); steps != nil { // an earlier attempt may have stopped in the middle
 		if err = steps.Check(a.policy.Steps); err != nil {
-			return res, a.doubtSteps(ctx, err)
+			return res, a.putStepsInDoubt(ctx, err)
 		}
 	}
 	v, err := fn(&a.ctx)
@@ -92,27 +92,27 @@ func execute[T any](ctx context.Context, a *Attempt, fn func(context.Context) (T
 	switch outcomeOf(err, a.policy) {
 	case Failed:
 		f := failureOf(err)
-		return res, keptOr(&res.Stored, a.Fail(ctx, f), &settledError{err: f})
+		return res, errorAfterStoring(&res.Stored, a.Fail(ctx, f), &workError{err: f})
 	case NotDone:
 		_ = a.Release(ctx, err) // if the release fails, the lease expires
-		return res, &settledError{err: err, again: true}
+		return res, &workError{err: err, retryable: true}
 	case Doubtful:
-		err = advised(err)
+		err = adviseOnMarks(err)
 		_ = a.LeaveInDoubt(ctx, err)
 		if a.policy.OnDoubt == Reexecute {
-			return res, &settledError{err: err, again: true}
+			return res, &workError{err: err, retryable: true}
 		}
-		return res, a.c.wrap(a.key, a.n, fmt.Errorf("%w: %w", ErrInDoubt, err), 0)
+		return res, a.c.wrapError(a.key, a.number, fmt.Errorf("%w: %w", ErrInDoubt, err), 0)
 	}
-	answer, encodeErr := encodeFor(a.policy, a.codec, &v)
+	answer, encodeErr := encodeForPolicy(a.policy, a.codec, &v)
 	res.Value = v
 	err = a.Complete(ctx, answer)
-	return res, keptOr(&res.Stored, err, encodeErr)
+	return res, errorAfterStoring(&res.Stored, err, encodeErr)
 }
 
-// keptOr sets *stored to whether err, the error of Complete or Fail, is nil. It returns follows if
-// err is nil or ErrUnconfirmed, and otherwise err.
-func keptOr(stored *bool, err, follows error) error {
+// errorAfterStoring sets *stored to whether err, the error of Complete or Fail, is nil. It returns
+// follows if err is nil or ErrUnconfirmed, and otherwise err.
+func errorAfterStoring(stored *bool, err, follows error) error {
 	*stored = err == nil
 	if errors.Is(err, ErrUnconfirmed) {
 		return follows // the work is done and the engine goes on storing
@@ -123,26 +123,26 @@ func keptOr(stored *bool, err, follows error) error {
 	return follows
 }
 
-// rejected returns the error of a duplicate of finished work under Reject.
-func (c *core) rejected(rec *Record) error {
+// rejectError returns the error of a duplicate of finished work under Reject.
+func (c *core) rejectError(rec *Record) error {
 	if rec.State == StateFailed {
-		return c.failedBefore(rec)
+		return c.failedBeforeError(rec)
 	}
-	return c.wrap(rec.Key, rec.Attempt, ErrDuplicate, 0)
+	return c.wrapError(rec.Key, rec.Attempt, ErrDuplicate, 0)
 }
 
-// failedBefore returns the error for work that was refused for good, with the refusal if it was
-// stored. Unlike a duplicate of completed work this is not a success.
-func (c *core) failedBefore(rec *Record) error {
+// failedBeforeError returns the error for work that was refused for good, with the refusal if it
+// was stored. Unlike a duplicate of completed work this is not a success.
+func (c *core) failedBeforeError(rec *Record) error {
 	err := ErrFailedBefore
 	if f, bad := FailureOf(rec.Answer); bad == nil {
 		err = fmt.Errorf("%w: %w", ErrFailedBefore, f)
 	}
-	return c.wrap(rec.Key, rec.Attempt, err, 0)
+	return c.wrapError(rec.Key, rec.Attempt, err, 0)
 }
 
-// duplicateOutcome returns the trace's name for how a duplicate was answered.
-func duplicateOutcome(err error, d Duplicate) string {
+// duplicateOutcomeName returns the trace's name for how a duplicate was answered.
+func duplicateOutcomeName(err error, d Duplicate) string {
 	switch {
 	case err == nil && d == Succeed:
 		return "succeeded"
@@ -153,27 +153,27 @@ func duplicateOutcome(err error, d Duplicate) string {
 	if errors.As(err, &kept) {
 		return "replayed"
 	}
-	return outcome(err)
+	return outcomeName(err)
 }
 
-// replay returns the answer of a finished record.
-func replay[T any](c *core, rec *Record, d Duplicate) (res Result[T], err error) {
+// replayAnswer returns the answer of a finished record.
+func replayAnswer[T any](c *core, rec *Record, d Duplicate) (res Result[T], err error) {
 	res = Result[T]{Replayed: true, Stored: true, Attempt: rec.Attempt, Fence: rec.Fence}
 	switch {
 	case d == Succeed && rec.State == StateCompleted:
 	case rec.State == StateFailed && (!rec.Answer.Kept || rec.Answer.Sealed()):
-		err = c.failedBefore(rec)
+		err = c.failedBeforeError(rec)
 	case rec.Answer.Sealed():
-		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerSealed, 0)
+		err = c.wrapError(rec.Key, rec.Attempt, ErrAnswerSealed, 0)
 	case !rec.Answer.Kept:
-		err = c.wrap(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
+		err = c.wrapError(rec.Key, rec.Attempt, ErrAnswerNotKept, 0)
 	case rec.State == StateFailed:
 		var f *Failure
 		if f, err = FailureOf(rec.Answer); err == nil {
-			err = &settledError{err: f}
+			err = &workError{err: f}
 		}
 	default:
-		res.Value, err = decode[T](c.codec, &rec.Answer)
+		res.Value, err = decodeAnswer[T](c.codec, &rec.Answer)
 	}
 	return res, err
 }

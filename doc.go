@@ -18,8 +18,8 @@
 //   - To look and resolve: [Engine.Lookup], [Record], [Engine.Resolve], [Resolution], [Trace].
 //   - What went wrong: [Error], the Err… variables, [Retryable].
 //
-// A store is memstore, sqlstore, redisstore or shardstore; package storeapi has what a store of
-// one's own implements.
+// A store is memstore, sqlstore, redisstore or shardstore; nearstore and sealstore wrap one.
+// Package storeapi has what a store of one's own implements.
 //
 // # Guarantees
 //

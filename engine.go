@@ -21,17 +21,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/quota"
 	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/internal/waitroom"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Engine runs work at most once per key (under [Reexecute] at least once) and keeps the records in
 // a [storeapi.Store]. It is safe for concurrent use. An application needs one engine per store. An
 // engine starts goroutines only while there is work for them; [Engine.Shutdown] ends them.
 type Engine struct {
-	c        *core
-	layer    string
-	defaults *callOptions // options of calls without options; never modified
-	ofDo     *callOptions // the same for Do
+	c          *core
+	layer      string
+	defaults   *callOptions // options of calls without options; never modified
+	doDefaults *callOptions // the same for Do
 }
 
 // New returns an engine that keeps its records in s; o may be nil. It panics if s is nil or if
@@ -59,7 +59,7 @@ var errNoNamespace = errors.New("retrysafe: options: Namespace is not set, and o
 
 func newEngine(c *core, layer string, p *Policy) *Engine {
 	o := callOptions{policy: p}
-	return &Engine{c: c, layer: layer, defaults: &o, ofDo: o.outliving()}
+	return &Engine{c: c, layer: layer, defaults: &o, doDefaults: o.withOutlives()}
 }
 
 // Layer returns a view of the engine whose keys are separate from those of other layers. A gateway,
@@ -68,7 +68,7 @@ func newEngine(c *core, layer string, p *Policy) *Engine {
 // callback, token and sig for calls, and ids, map, data-key, audit and secret for what it keeps
 // besides.
 func (e *Engine) Layer(name string) *Engine {
-	return &Engine{c: e.c, layer: name, defaults: e.defaults, ofDo: e.ofDo}
+	return &Engine{c: e.c, layer: name, defaults: e.defaults, doDefaults: e.doDefaults}
 }
 
 // WithPolicy returns a view of the engine with another default policy. A zero field of p keeps the
@@ -89,7 +89,7 @@ func (e *Engine) Policy() Policy { return *e.defaults.policy }
 
 // Digest returns the HMAC-SHA-256 of data under [Options].Secret, or its plain SHA-256 if there is
 // no secret. It is for data that must be compared but not be read, such as credentials.
-func (e *Engine) Digest(data []byte) [sha256.Size]byte { return e.c.digest("credential", data) }
+func (e *Engine) Digest(data []byte) [sha256.Size]byte { return e.c.secretDigest("credential", data) }
 
 // KeyHash returns a name of the key for logs: 16 hex digits of its keyed digest. It is the same in
 // all processes that have the same secret and namespace.
@@ -110,9 +110,9 @@ func (e *Engine) Lookup(ctx context.Context, k Key) (Record, error) {
 	t.End(err)
 	switch {
 	case err != nil:
-		return Record{}, e.c.wrap(key, 0, storecall.Unavailable(err), time.Second)
+		return Record{}, e.c.wrapError(key, 0, storecall.Unavailable(err), time.Second)
 	case rec.State == 0:
-		return Record{}, e.c.wrap(key, 0, ErrNotFound, 0)
+		return Record{}, e.c.wrapError(key, 0, ErrNotFound, 0)
 	}
 	takeOrigin(&rec.Answer)
 	return rec, nil
@@ -147,7 +147,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // PolicyWith returns the policy of a call with opts, with every field set, and an error if opts are
 // invalid.
 func (e *Engine) PolicyWith(opts ...CallOption) (Policy, error) {
-	o := e.defaults.with(opts)
+	o := e.defaults.withOptions(opts)
 	return *o.policy, o.err
 }
 
@@ -163,12 +163,12 @@ type core struct {
 	hashOf    func(key Key, layer string) string // for CallInfo
 	warnOnce  sync.Once
 
-	life    *lifetime.Life
-	store   *storecall.Store
-	claims  *claim.Claims
-	leases  *lease.Keeper
-	waiting *waitroom.Waiting
-	quotas  *quota.Quotas
+	life      *lifetime.Life
+	store     *storecall.Store
+	claimer   *claim.Claimer
+	leases    *lease.Keeper
+	waitRooms *waitroom.Rooms
+	quotas    *quota.Quotas
 
 	sweeper    storeapi.Sweeper // nil: the engine never sweeps
 	sweepEvery time.Duration
@@ -204,9 +204,9 @@ func newCore(s storeapi.Store, o *Options) *core {
 	}
 	c.life = lifetime.New()
 	c.store = storecall.New(s, observe, c.logger)
-	c.claims = claim.New(c.store, c.life, lapse)
+	c.claimer = claim.New(c.store, c.life, lapse)
 	c.leases = lease.New(c.store, c.life)
-	c.waiting = waitroom.New(c.store, c.life)
+	c.waitRooms = waitroom.New(c.store, c.life)
 	c.quotas = quota.New(c.store, c.life)
 	if c.sweepEvery > 0 {
 		c.sweeper, _ = s.(storeapi.Sweeper)
@@ -214,22 +214,22 @@ func newCore(s storeapi.Store, o *Options) *core {
 	return c
 }
 
-// enter counts a call, and starts the sweeper with the first one.
-func (c *core) enter() bool {
+// enterCall counts a call, and starts the sweeper with the first one.
+func (c *core) enterCall() bool {
 	if !c.life.Enter() {
 		return false
 	}
 	if c.sweeper != nil {
-		c.sweepOnce.Do(func() { c.life.Go(c.sweep) })
+		c.sweepOnce.Do(func() { c.life.Go(c.sweepExpired) })
 	}
 	return true
 }
 
 const sweepBatch = 500
 
-// sweep removes expired records until the engine ends, or until the store says that it cannot do
-// that.
-func (c *core) sweep() {
+// sweepExpired removes expired records until the engine ends, or until the store says that it
+// cannot do that.
+func (c *core) sweepExpired() {
 	// Jitter keeps the processes of one store from sweeping all at once.
 	for c.life.Sleep(c.sweepEvery/2 + rand.N(c.sweepEvery)) {
 		for {
@@ -253,7 +253,7 @@ type digester struct {
 }
 
 func (d *digester) digest(purpose string, data []byte) [sha256.Size]byte {
-	d.text = append(named(d.text[:0], purpose), data...)
+	d.text = append(appendPurpose(d.text[:0], purpose), data...)
 	d.mac.Reset()
 	d.mac.Write(d.text)
 	d.mac.Sum(d.sum[:0])
@@ -261,42 +261,42 @@ func (d *digester) digest(purpose string, data []byte) [sha256.Size]byte {
 	return d.sum
 }
 
-func (c *core) digest(purpose string, data []byte) [sha256.Size]byte {
+func (c *core) secretDigest(purpose string, data []byte) [sha256.Size]byte {
 	if len(c.secret) == 0 {
 		c.warnOnce.Do(func() {
 			c.logger.Warn("retrysafe: Options.Secret is not set: digests of credentials and keys are plain SHA-256 and can be guessed; set the same random secret on all processes of this store")
 		})
 		var space [512]byte // most keys and credentials fit
-		return sha256.Sum256(append(named(space[:0], purpose), data...))
+		return sha256.Sum256(append(appendPurpose(space[:0], purpose), data...))
 	}
 	d := c.digesters.Get().(*digester) //nolint:errcheck // the pool has nothing else
 	defer c.digesters.Put(d)
 	return d.digest(purpose, data)
 }
 
-// named appends the purpose of a digest to b, so that a digest for one purpose says nothing for
-// another.
-func named(b []byte, purpose string) []byte {
+// appendPurpose appends the purpose of a digest to b, so that a digest for one purpose says nothing
+// for another.
+func appendPurpose(b []byte, purpose string) []byte {
 	return append(append(append(b, "retrysafe "...), purpose...), '\n')
 }
 
-// binding returns the digest of a call's credential.
-func (c *core) binding(credential []byte) []byte {
+// bindingDigest returns the digest of a call's credential.
+func (c *core) bindingDigest(credential []byte) []byte {
 	if len(credential) == 0 {
 		return nil
 	}
-	sum := c.digest("credential", credential)
+	sum := c.secretDigest("credential", credential)
 	return sum[:]
 }
 
 func (c *core) keyHash(k storeapi.StoreKey) string {
 	var space [256]byte
 	text, _ := k.AppendText(space[:0])
-	sum := c.digest("key", text)
+	sum := c.secretDigest("key", text)
 	return hex.EncodeToString(sum[:8])
 }
 
-// wrap returns the error that callers see.
-func (c *core) wrap(k storeapi.StoreKey, attempt int, err error, after time.Duration) *Error {
+// wrapError returns the error that callers see.
+func (c *core) wrapError(k storeapi.StoreKey, attempt int, err error, after time.Duration) *Error {
 	return &Error{Op: k.Operation, Key: c.keyHash(k), Attempt: attempt, Err: err, RetryAfter: after}
 }

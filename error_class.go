@@ -15,13 +15,13 @@ func NothingDone(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &nothingDone{err}
+	return &nothingDoneMark{err}
 }
 
-type nothingDone struct{ err error }
+type nothingDoneMark struct{ err error }
 
-func (e *nothingDone) Error() string { return e.err.Error() }
-func (e *nothingDone) Unwrap() error { return e.err }
+func (e *nothingDoneMark) Error() string { return e.err.Error() }
+func (e *nothingDoneMark) Unwrap() error { return e.err }
 
 // InDoubt marks an error of the work as "it may have happened", under Reexecute too. InDoubt(nil)
 // is nil.
@@ -29,13 +29,13 @@ func InDoubt(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &inDoubt{err}
+	return &inDoubtMark{err}
 }
 
-type inDoubt struct{ err error }
+type inDoubtMark struct{ err error }
 
-func (e *inDoubt) Error() string { return e.err.Error() }
-func (e *inDoubt) Unwrap() error { return e.err }
+func (e *inDoubtMark) Error() string { return e.err.Error() }
+func (e *inDoubtMark) Unwrap() error { return e.err }
 
 // Permanent marks an error of the work as a final refusal, such as a declined card. The refusal is
 // stored, and the first caller and every duplicate get a [*Failure] with this code and the text of
@@ -67,9 +67,9 @@ func (f *Failure) Unwrap() error { return f.cause }
 
 const failureCodec = "failure"
 
-// answer returns the failure as it is stored: JSON {code, message, detail}. The format is frozen as
-// version 1.
-func (f *Failure) answer() (Answer, error) {
+// storedAnswer returns the failure as it is stored: JSON {code, message, detail}. The format is
+// frozen as version 1.
+func (f *Failure) storedAnswer() (Answer, error) {
 	body, err := json.Marshal(f)
 	if err != nil {
 		return Answer{}, fmt.Errorf("retrysafe: encode failure: %w", err)
@@ -132,8 +132,8 @@ func unmarkedOutcome(err error, p *Policy) Outcome {
 	return Doubtful
 }
 
-// nothingDoneSays reports whether err itself is marked with NothingDone, in every branch.
-func nothingDoneSays(err error) bool {
+// saysNothingDone reports whether err itself is marked with NothingDone, in every branch.
+func saysNothingDone(err error) bool {
 	m := marksOf(err)
 	return m.outcome == NotDone && !m.inPart
 }
@@ -151,11 +151,11 @@ type marks struct {
 
 func marksOf(err error) marks {
 	switch e := err.(type) { //nolint:errorlint // this walks the chain itself
-	case *settledError, *Error:
+	case *workError, *Error:
 		return marks{}
-	case *inDoubt:
+	case *inDoubtMark:
 		return marks{outcome: Doubtful}
-	case *nothingDone:
+	case *nothingDoneMark:
 		return marks{outcome: NotDone}
 	case *Failure:
 		return marks{outcome: Failed, failure: e}
@@ -185,48 +185,48 @@ func marksOfAll(branches []error) (all marks) {
 	return all
 }
 
-// markedInPart is an error in doubt because only some of its branches are marked.
-type markedInPart struct{ err error }
+// partlyMarkedError is an error in doubt because only some of its branches are marked.
+type partlyMarkedError struct{ err error }
 
-func (e *markedInPart) Error() string {
+func (e *partlyMarkedError) Error() string {
 	return e.err.Error() + " (only a part of this error is marked; mark the outermost error)"
 }
-func (e *markedInPart) Unwrap() error        { return e.err }
-func (e *markedInPart) InDoubtCause() string { return "marked-in-part" }
+func (e *partlyMarkedError) Unwrap() error        { return e.err }
+func (e *partlyMarkedError) InDoubtCause() string { return "marked-in-part" }
 
-// advised adds advice to an error in doubt if it has marks that do not count.
-func advised(err error) error {
+// adviseOnMarks adds advice to an error in doubt if it has marks that do not count.
+func adviseOnMarks(err error) error {
 	if m := marksOf(err); m.inPart && m.outcome != 0 {
-		return &markedInPart{err}
+		return &partlyMarkedError{err}
 	}
 	return err
 }
 
-// settledError is the error of the work as a call returns it after the attempt has been finished.
+// workError is the error of the work as a call returns it after the attempt has been finished.
 // Its marks do not count for an outer call.
-type settledError struct {
-	err   error
-	again bool // a retry runs the work
+type workError struct {
+	err       error
+	retryable bool // a retry runs the work
 }
 
-func (e *settledError) Error() string { return e.err.Error() }
-func (e *settledError) Unwrap() error { return e.err }
+func (e *workError) Error() string { return e.err.Error() }
+func (e *workError) Unwrap() error { return e.err }
 
 // failureOf returns the failure in err, or makes one of err, as it is stored.
 func failureOf(err error) *Failure {
 	m := marksOf(err)
 	if m.failure != nil {
-		return m.failure.storable()
+		return m.failure.storableCopy()
 	}
 	if f := (*Failure)(nil); m.outcome == 0 && errors.As(err, &f) {
-		return f.storable()
+		return f.storableCopy()
 	}
-	return (&Failure{Code: "failed", Message: err.Error(), cause: err}).storable()
+	return (&Failure{Code: "failed", Message: err.Error(), cause: err}).storableCopy()
 }
 
-// storable returns f as duplicates get it, with the cause. That is f itself unless its texts have
-// bytes that are no UTF-8, which JSON cannot keep.
-func (f *Failure) storable() *Failure {
+// storableCopy returns f as duplicates get it, with the cause. That is f itself unless its texts
+// have bytes that are no UTF-8, which JSON cannot keep.
+func (f *Failure) storableCopy() *Failure {
 	if utf8.ValidString(f.Code) && utf8.ValidString(f.Message) && (f.Detail == nil) == (len(f.Detail) == 0) {
 		return f
 	}
@@ -249,14 +249,14 @@ func Retryable(err error) (after time.Duration, ok bool) {
 	if errors.As(err, &e) {
 		after = e.RetryAfter
 	}
-	switch retryAfter(err) {
+	switch retryRuleOf(err) {
 	case always:
 		return after, true
 	case ifTimed:
 		return after, after > 0
 	}
-	var settled *settledError
-	return 0, errors.As(err, &settled) && settled.again
+	var ended *workError
+	return 0, errors.As(err, &ended) && ended.retryable
 }
 
 // Marked returns the outcome that the mark of an error stands for ([NothingDone], [InDoubt],

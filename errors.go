@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/quota"
 	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/internal/waitroom"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Errors of this package. Calls return them wrapped in an [*Error]; test with errors.Is.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // A handler that calls the engine itself answers an error by its code.

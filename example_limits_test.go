@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // Two processes on one store share the limits of a tenant. A new key over them is refused before

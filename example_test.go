@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 type Order struct {

@@ -1,7 +1,7 @@
 package retrysafe
 
 // OutcomeOfError is the trace's name for the error of a call that ran nothing.
-var OutcomeOfError = outcome
+var OutcomeOfError = outcomeName
 
 // KnownErrors returns the errors of the table, and the words for the traces.
 func KnownErrors() (errs []error, outcomes []string) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Issue makes a key that calls with [MustBeIssued] accept. The key must be used for the first time
@@ -30,25 +30,25 @@ func (e *Engine) Issue(ctx context.Context, k Key, life time.Duration) error {
 	if err != nil {
 		return &Error{Op: k.Operation, Err: err}
 	}
-	if !c.enter() {
-		return c.wrap(key, 0, ErrClosed, time.Second)
+	if !c.enterCall() {
+		return c.wrapError(key, 0, ErrClosed, time.Second)
 	}
 	defer c.life.Leave()
-	status, err := c.issue(ctx, key, life)
+	status, err := c.issueKey(ctx, key, life)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return c.wrap(key, 0, err, 0)
+		return c.wrapError(key, 0, err, 0)
 	case err != nil:
-		return c.wrap(key, 0, storecall.Unavailable(err), time.Second)
+		return c.wrapError(key, 0, storecall.Unavailable(err), time.Second)
 	case status != storeapi.StatusAcquired:
-		return c.wrap(key, 0, ErrNotIssued, 0)
+		return c.wrapError(key, 0, ErrNotIssued, 0)
 	}
 	return nil
 }
 
 var errNoIssuer = fmt.Errorf("the store issues no keys; use one that implements storeapi.Issuer: %w", errors.ErrUnsupported)
 
-func (c *core) issue(ctx context.Context, key storeapi.StoreKey, life time.Duration) (storeapi.Status, error) {
+func (c *core) issueKey(ctx context.Context, key storeapi.StoreKey, life time.Duration) (storeapi.Status, error) {
 	status, err := c.store.Issue(ctx, storeapi.IssueRequest{Key: key, Owner: claim.NewOwner(), Retention: life})
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = errNoIssuer
@@ -83,7 +83,7 @@ func (c *core) extendRetention(ctx context.Context, key storeapi.StoreKey, o *ca
 			return nil, storecall.Unavailable(err)
 		}
 	}
-	if least := max(o.issued.life, c.timeLeft(o)) + issuedSlack; o.policy.Retention < least {
+	if least := max(o.issued.life, c.firstUseLeft(o)) + issuedSlack; o.policy.Retention < least {
 		own, policy := *o, *o.policy
 		policy.Retention = least
 		own.policy, o = &policy, &own
@@ -91,9 +91,9 @@ func (c *core) extendRetention(ctx context.Context, key storeapi.StoreKey, o *ca
 	return o, nil
 }
 
-// timeLeft returns how long a signed key may still be used for the first time; the clock must be
-// known. For other keys it returns zero, since the store knows.
-func (c *core) timeLeft(o *callOptions) time.Duration {
+// firstUseLeft returns how long a signed key may still be used for the first time; the clock must
+// be known. For other keys it returns zero, since the store knows.
+func (c *core) firstUseLeft(o *callOptions) time.Duration {
 	if o.issued.signedUntil.IsZero() {
 		return 0
 	}
@@ -102,12 +102,12 @@ func (c *core) timeLeft(o *callOptions) time.Duration {
 
 // issueSigned issues a signed key at its first use.
 func (c *core) issueSigned(ctx context.Context, key storeapi.StoreKey, o *callOptions) error {
-	left := c.timeLeft(o)
+	left := c.firstUseLeft(o)
 	if left <= 0 {
 		return nil
 	}
 	// StatusAlreadyIssued means that it was used before, perhaps by another process just now.
-	_, err := c.issue(ctx, key, left)
+	_, err := c.issueKey(ctx, key, left)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		err = storecall.Unavailable(err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // The counts of a tenant when callers leave, replies are lost and the store is busy.
@@ -264,13 +264,13 @@ func TestLimitsRetryIsBounded(t *testing.T) {
 	})
 }
 
-// passing is a transaction that is undone after a time.
-type passing struct {
+// undoneTx is a transaction that is undone after a time.
+type undoneTx struct {
 	*hooked
 	after time.Duration
 }
 
-func (p passing) RunTx(context.Context, storeapi.TxRequest, func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
+func (p undoneTx) RunTx(context.Context, storeapi.TxRequest, func(context.Context, int) (retrysafe.State, retrysafe.Answer, error)) (retrysafe.Record, error) {
 	time.Sleep(p.after)
 	return retrysafe.Record{}, errWork
 }
@@ -295,7 +295,7 @@ func TestLimitsGiveBackWhatIsThere(t *testing.T) {
 				s := &hooked{Store: newStore()}
 				e := engineOn(t, s, limited(tt.limits))
 				go func() {
-					_, _ = retrysafe.DoTx(ctx, e, passing{s, tt.after}, charge, func(context.Context, int) (int, error) { return 0, nil })
+					_, _ = retrysafe.DoTx(ctx, e, undoneTx{s, tt.after}, charge, func(context.Context, int) (int, error) { return 0, nil })
 				}()
 				time.Sleep(tt.after - time.Second)
 				begins(t, e, numbered("ann", 0), true, "another")
@@ -332,7 +332,7 @@ func TestLimitsGiveBackAgain(t *testing.T) {
 					return apply()
 				}
 				e := engineOn(t, s, limited(retrysafe.Limits{Live: 3}))
-				_, err := retrysafe.DoTx(ctx, e, passing{s, 0}, charge, func(context.Context, int) (int, error) { return 0, nil })
+				_, err := retrysafe.DoTx(ctx, e, undoneTx{s, 0}, charge, func(context.Context, int) (int, error) { return 0, nil })
 				assert.ErrorIs(t, err, errWork, "a transaction that is undone")
 				time.Sleep(time.Minute)
 				room(t, e, tt.room, name)

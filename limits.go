@@ -10,7 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/quota"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Limits bound what one tenant may have in the store, across all processes: the store keeps the
@@ -44,15 +44,15 @@ type Limits struct {
 	Bytes int64
 }
 
-// or returns l with each zero field taken from base. If l has its own rate, it also keeps its own
-// burst.
-func (l Limits) or(base Limits) Limits {
+// withBase returns l with each zero field taken from base. If l has its own rate, it also keeps its
+// own burst.
+func (l Limits) withBase(base Limits) Limits {
 	if l.PerSecond == 0 {
-		set(&l.Burst, base.Burst)
+		setDefault(&l.Burst, base.Burst)
 	}
-	set(&l.Live, base.Live)
-	set(&l.PerSecond, base.PerSecond)
-	set(&l.Bytes, base.Bytes)
+	setDefault(&l.Live, base.Live)
+	setDefault(&l.PerSecond, base.PerSecond)
+	setDefault(&l.Bytes, base.Bytes)
 	return l
 }
 
@@ -70,22 +70,23 @@ func (l *Limits) validate() error {
 	return errors.Join(errs...)
 }
 
-// charge returns what the limits of p count for a key: on the account, or else on the tenant.
-func charge(key storeapi.StoreKey, account string, p *Policy) storeapi.ChargeRequest {
+// chargeRequest returns what the limits of p count for a key: on the account, or else on the
+// tenant.
+func chargeRequest(key storeapi.StoreKey, account string, p *Policy) storeapi.ChargeRequest {
 	return storeapi.ChargeRequest{Namespace: key.Namespace, Tenant: cmp.Or(account, key.Tenant), For: p.Retention, Limits: storeapi.Limits(p.Limits)}
 }
 
-// reserve counts a new key as the policy's limits say; records is the store that has the record.
-func (c *core) reserve(ctx context.Context, records any, key storeapi.StoreKey, o *callOptions) (*quota.Reservation, error) {
+// reserveKey counts a new key as the policy's limits say; records is the store that has the record.
+func (c *core) reserveKey(ctx context.Context, records any, key storeapi.StoreKey, o *callOptions) (*quota.Reservation, error) {
 	_, inside := AttemptFrom(ctx)
-	reserved, wait, err := c.quotas.Reserve(ctx, records, key, charge(key, o.account, o.policy), inside)
+	reserved, wait, err := c.quotas.Reserve(ctx, records, key, chargeRequest(key, o.account, o.policy), inside)
 	if err != nil {
-		return nil, c.wrap(key, 0, err, wait)
+		return nil, c.wrapError(key, 0, err, wait)
 	}
 	return reserved, nil
 }
 
-func set[T comparable](field *T, base T) {
+func setDefault[T comparable](field *T, base T) {
 	var zero T
 	if *field == zero {
 		*field = base
@@ -150,7 +151,7 @@ func (e *Engine) Allow(ctx context.Context, tenant, thing string, r Rate) error 
 		Keys: 1, For: time.Millisecond, Limits: r.limits(),
 	}
 	var got storeapi.Charged
-	err := c.store.AskAgain(ctx, func(limit time.Duration) (err error) {
+	err := c.store.CallUntilAnswered(ctx, func(limit time.Duration) (err error) {
 		got, err = c.store.Charge(ctx, store, &req, limit)
 		return err
 	})

@@ -40,10 +40,10 @@ func (o *Operation[In, Out]) Do(ctx context.Context, tenant, id string, in In) (
 	opts.outlives = true
 	opts.fingerprint, opts.err = payloadFingerprint(in)
 	if o.resumable && opts.err == nil {
-		opts.input, opts.err = inputOf(o.engine.c.codec, &in)
+		opts.input, opts.err = storedInput(o.engine.c.codec, &in)
 	}
 	k := Key{Tenant: tenant, Operation: o.name, ID: id}
-	return do(ctx, o.engine, k, func(ctx context.Context) (Out, error) { return o.work(ctx, in) }, &opts)
+	return doWithOptions(ctx, o.engine, k, func(ctx context.Context) (Out, error) { return o.work(ctx, in) }, &opts)
 }
 
 // Resumable is work that a [Worker] can finish without the caller that began it: an operation that
@@ -78,18 +78,18 @@ func (o *Operation[In, Out]) resumer() *resumer {
 	return &resumer{o.engine, o.name, &o.options, func(ctx context.Context, a *Attempt, input *Answer) error {
 		defer func() {
 			if !a.Ended() {
-				a.crashed(ctx) // the codec panicked; the panic goes on
+				a.finishCrashed(ctx) // the codec panicked; the panic goes on
 			}
 		}()
 		own := *input
 		// The value may be these bytes, and the work may change them.
 		own.Body = bytes.Clone(own.Body)
-		in, err := decode[In](a.codec, &own)
+		in, err := decodeAnswer[In](a.codec, &own)
 		if err != nil {
-			_ = a.doubt(ctx, "input", err)
+			_ = a.putInDoubt(ctx, "input", err)
 			return err
 		}
-		_, err = execute(ctx, a, func(ctx context.Context) (Out, error) { return o.work(ctx, in) })
+		_, err = runAttempt(ctx, a, func(ctx context.Context) (Out, error) { return o.work(ctx, in) })
 		return err
 	}}
 }
@@ -99,26 +99,28 @@ func (o *Operation[In, Out]) resumer() *resumer {
 // error means the same as in [Do]. It runs no steps; [Attempt.Progress] names those that were done.
 // NewHandler panics on what [NewOperation] panics on.
 func NewHandler(e *Engine, name string, work func(ctx context.Context, input Answer) (Answer, error), p *Policy) Resumable {
-	return handler{NewOperation(e, name, func(ctx context.Context, input Answer) (handled, error) {
+	return resumableHandler{NewOperation(e, name, func(ctx context.Context, input Answer) (handledAnswer, error) {
 		answer, err := work(ctx, input)
-		return handled(answer), err
+		return handledAnswer(answer), err
 	}, p)}
 }
 
-type handler struct{ o *Operation[Answer, handled] }
+type resumableHandler struct {
+	o *Operation[Answer, handledAnswer]
+}
 
-func (h handler) resumer() *resumer {
+func (h resumableHandler) resumer() *resumer {
 	return &resumer{h.o.engine, h.o.name, &h.o.options, func(ctx context.Context, a *Attempt, input *Answer) error {
 		a.noSteps = true
-		_, err := execute(ctx, a, func(ctx context.Context) (handled, error) { return h.o.work(ctx, *input) })
+		_, err := runAttempt(ctx, a, func(ctx context.Context) (handledAnswer, error) { return h.o.work(ctx, *input) })
 		return err
 	}}
 }
 
-// inputOf returns the input of a resumable operation as it is stored, and sets *in to what a worker
-// will decode: all attempts of a call have the same input.
-func inputOf[In any](c Codec, in *In) (*Answer, error) {
-	if err := accepts[In](c); err != nil {
+// storedInput returns the input of a resumable operation as it is stored, and sets *in to what a
+// worker will decode: all attempts of a call have the same input.
+func storedInput[In any](c Codec, in *In) (*Answer, error) {
+	if err := checkDecodable[In](c); err != nil {
 		return nil, fmt.Errorf("retrysafe: the input of a resumable operation cannot be kept, and nothing was run: %w", err)
 	}
 	input, err := encodeShared(c, in)

@@ -11,10 +11,10 @@ import (
 // Options configure an [Engine]. A nil *Options and zero fields select the defaults.
 type Options struct {
 	// Namespace is part of every key, so two applications on one store never share keys. All
-	// processes of one application use the same namespace. It is required for a store that others
-	// may share ([storeapi.Sharer]: Redis, PostgreSQL, MySQL); in memory and on SQLite the default
-	// is "app". Another namespace is another key space: after a change, retries of earlier calls
-	// run again.
+	// processes of one application use the same namespace. It is required for a store on a server
+	// that others may use too ([storeapi.Sharer]); for other stores, as in memory and on SQLite,
+	// the default is "app". Another namespace is another key space: after a change, retries of
+	// earlier calls run again.
 	Namespace string
 	// Policy is the default policy of calls and operations.
 	Policy Policy

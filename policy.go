@@ -9,7 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/enum"
 	"github.com/retrysafe/retrysafe/internal/journal"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Forever is a retention that never ends.
@@ -114,16 +114,16 @@ func (p Policy) Or(base Policy) Policy {
 	if p.Lease != 0 && p.MaxRun == 0 {
 		p.MaxRun = tenLeases(p.Lease)
 	}
-	set(&p.Lease, base.Lease)
-	set(&p.MaxRun, base.MaxRun)
-	set(&p.Retention, base.Retention)
-	set(&p.ReleasedFor, base.ReleasedFor)
-	set(&p.Duplicate, base.Duplicate)
-	set(&p.Wait, base.Wait)
-	set(&p.OnDoubt, base.OnDoubt)
-	set(&p.MaxAnswer, base.MaxAnswer)
-	set(&p.Attached, base.Attached)
-	p.Limits = p.Limits.or(base.Limits)
+	setDefault(&p.Lease, base.Lease)
+	setDefault(&p.MaxRun, base.MaxRun)
+	setDefault(&p.Retention, base.Retention)
+	setDefault(&p.ReleasedFor, base.ReleasedFor)
+	setDefault(&p.Duplicate, base.Duplicate)
+	setDefault(&p.Wait, base.Wait)
+	setDefault(&p.OnDoubt, base.OnDoubt)
+	setDefault(&p.MaxAnswer, base.MaxAnswer)
+	setDefault(&p.Attached, base.Attached)
+	p.Limits = p.Limits.withBase(base.Limits)
 	if p.Steps == nil {
 		p.Steps = base.Steps
 	}
@@ -139,7 +139,7 @@ func (p Policy) Or(base Policy) Policy {
 // WithDefaults returns p with the documented defaults for its zero fields.
 func (p Policy) WithDefaults() Policy {
 	p = p.Or(defaultPolicy)
-	set(&p.MaxRun, tenLeases(p.Lease))
+	setDefault(&p.MaxRun, tenLeases(p.Lease))
 	return p
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/internal/journal"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // reconcileAfter is how many leases a key must have been in doubt before Reconcile is called: a
@@ -21,21 +21,21 @@ var errTooManyWorked = errors.New("more attempts may have worked than the record
 
 // verdict is the result of reconciling a key in doubt.
 type verdict struct {
-	attempt *Attempt // nothing was done: the caller may run the work under it
-	settled bool     // the record is finished now
+	attempt  *Attempt // nothing was done: the caller may run the work under it
+	finished bool     // the record is finished now
 }
 
-// reconcile calls the policy's Reconcile for the attempt of rec, whose outcome is unknown. It first
-// acquires an attempt of its own: so one caller at a time asks, and the old holder can no longer
-// finish. If it returns neither an attempt nor an error, the record has changed and the caller must
-// ask the store again. The caller must finish the attempt that it returns; rec is then the record
-// of that attempt.
-func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v verdict, err error) {
-	if wait := tooEarly(rec, o.policy); wait > 0 {
-		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, wait)
+// reconcileRecord calls the policy's Reconcile for the attempt of rec, whose outcome is unknown. It
+// first acquires an attempt of its own: so one caller at a time asks, and the old holder can no
+// longer finish. If it returns neither an attempt nor an error, the record has changed and the
+// caller must ask the store again. The caller must finish the attempt that it returns; rec is then
+// the record of that attempt.
+func (c *core) reconcileRecord(ctx context.Context, rec *Record, o *callOptions) (v verdict, err error) {
+	if wait := reconcileWait(rec, o.policy); wait > 0 {
+		return v, c.wrapError(rec.Key, rec.Attempt, ErrInDoubt, wait)
 	}
 	if rec.EarlierCut {
-		return v, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: %w", ErrInDoubt, errTooManyWorked), 0)
+		return v, c.wrapError(rec.Key, rec.Attempt, fmt.Errorf("%w: %w", ErrInDoubt, errTooManyWorked), 0)
 	}
 	doubt := *rec
 	a, err := c.takeOver(ctx, rec, o, true)
@@ -52,7 +52,7 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	defer func() {
 		if !a.Ended() && v.attempt == nil {
 			// Reconcile panicked or ended its goroutine, and that goes on.
-			c.life.Stay()
+			a.countBesideCall()
 			_ = a.LeaveInDoubt(ctx, errCrashed)
 		}
 	}()
@@ -67,17 +67,17 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 			return v, nil
 		}
 	}
-	c.life.Stay() // the attempt leaves once, and so does the caller
+	a.countBesideCall()
 	if (err != nil || res.Outcome == Doubtful) && doubt.Answer.Codec == journal.Codec {
 		_ = a.Uncount(ctx, 1) // asking is not a try; if this is not confirmed, it counts
 	}
 	switch {
 	case err != nil:
 		_ = a.LeaveInDoubt(ctx, err)
-		return v, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: Reconcile: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
+		return v, c.wrapError(rec.Key, rec.Attempt, fmt.Errorf("%w: Reconcile: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
 	case res.Outcome == Doubtful:
 		_ = a.LeaveInDoubt(ctx, nil)
-		return v, c.wrap(rec.Key, rec.Attempt, ErrInDoubt, reconcileAfter*o.policy.Lease)
+		return v, c.wrapError(rec.Key, rec.Attempt, ErrInDoubt, reconcileAfter*o.policy.Lease)
 	case res.Outcome == Failed:
 		err = a.Fail(ctx, res.Failure)
 	default:
@@ -87,28 +87,28 @@ func (c *core) reconcile(ctx context.Context, rec *Record, o *callOptions) (v ve
 	if errors.Is(err, ErrLeaseLost) {
 		return v, nil // another caller was quicker
 	}
-	v.settled = err == nil
+	v.finished = err == nil
 	return v, err
 }
 
 // reconcileToRun is like reconcile, for a caller that runs the work if nothing was done. The store
 // has to confirm that the work begins; otherwise nothing runs.
 func (c *core) reconcileToRun(ctx context.Context, rec *Record, o *callOptions) (verdict, error) {
-	v, err := c.reconcile(ctx, rec, o)
+	v, err := c.reconcileRecord(ctx, rec, o)
 	if v.attempt == nil {
 		return v, err
 	}
-	if err = v.attempt.keep(ctx, storeapi.ExtendRequest{Works: true}); err == nil {
+	if err = v.attempt.extendUntilAnswered(ctx, storeapi.ExtendRequest{Works: true}); err == nil {
 		return v, nil
 	}
-	c.life.Stay() // the attempt leaves once, and so does the caller
+	v.attempt.countBesideCall()
 	_ = v.attempt.LeaveInDoubt(ctx, err)
-	return verdict{}, c.wrap(rec.Key, rec.Attempt, fmt.Errorf("%w: the store has not confirmed that the work begins: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
+	return verdict{}, c.wrapError(rec.Key, rec.Attempt, fmt.Errorf("%w: the store has not confirmed that the work begins: %w", ErrInDoubt, err), reconcileAfter*o.policy.Lease)
 }
 
-// tooEarly returns how long to wait before Reconcile may be called. The time counts from when an
-// attempt reported that it is in doubt, and otherwise from the end of its lease.
-func tooEarly(rec *Record, p *Policy) time.Duration {
+// reconcileWait returns how long to wait before Reconcile may be called. The time counts from when
+// an attempt reported that it is in doubt, and otherwise from the end of its lease.
+func reconcileWait(rec *Record, p *Policy) time.Duration {
 	began := rec.Updated
 	if rec.Cause == "" {
 		began = began.Add(p.Lease)
@@ -121,26 +121,26 @@ func tooEarly(rec *Record, p *Policy) time.Duration {
 func (c *core) takeOver(ctx context.Context, rec *Record, o *callOptions, asks bool) (*Attempt, error) {
 	req := storeapi.AcquireRequest{Key: rec.Key, Owner: claim.NewOwner(), Lease: o.policy.Lease, OnDoubt: rec.OnDoubt, IfFence: rec.Fence, Asks: asks}
 	var found Record
-	status, sent, err := c.claims.Acquire(ctx, &req, rec, &found, nil)
+	status, sent, err := c.claimer.Acquire(ctx, &req, rec, &found, nil)
 	switch {
 	case err != nil:
-		return nil, c.wrap(rec.Key, rec.Attempt, err, time.Second)
+		return nil, c.wrapError(rec.Key, rec.Attempt, err, time.Second)
 	case status != storeapi.StatusAcquired:
 		return nil, nil //nolint:nilnil // as documented
 	}
-	before := claim.AsReleased(&req, rec)
+	before := claim.PriorRelease(&req, rec)
 	*rec = found
 	a := newAttempt(ctx, c, rec, sent, o)
 	a.retention = 0 // the record's retention stays
 	if !c.leases.Add(&a.lease) {
-		c.life.Stay()
+		a.countBesideCall()
 		if before == nil {
 			_ = a.LeaveInDoubt(ctx, ErrClosed)
 		} else {
 			before.Key, before.Owner, before.Fence = a.key, a.owner, a.fence
-			_ = a.finishWith(ctx, finishRequest{outcome: "released", release: *before})
+			_ = a.finish(ctx, finishRequest{outcome: "released", release: *before})
 		}
-		return nil, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
+		return nil, c.wrapError(rec.Key, rec.Attempt, ErrClosed, time.Second)
 	}
 	return a, nil
 }
@@ -178,7 +178,7 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 			return resolved, &Error{Op: operation, Err: storecall.Unavailable(err), RetryAfter: time.Second}
 		}
 		for i := range page.Records {
-			done, err := e.c.reconcileOne(ctx, &page.Records[i], o)
+			done, err := e.c.reconcileListed(ctx, &page.Records[i], o)
 			if done {
 				resolved++
 			}
@@ -195,10 +195,10 @@ func (e *Engine) reconcileAll(ctx context.Context, operation string, o *callOpti
 	}
 }
 
-// reconcileOne reconciles one record, if it can.
-func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (resolved bool, err error) {
-	if !c.enter() {
-		return false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
+// reconcileListed reconciles one record, if it can.
+func (c *core) reconcileListed(ctx context.Context, rec *Record, o *callOptions) (resolved bool, err error) {
+	if !c.enterCall() {
+		return false, c.wrapError(rec.Key, rec.Attempt, ErrClosed, time.Second)
 	}
 	var v verdict
 	defer func() {
@@ -206,9 +206,9 @@ func (c *core) reconcileOne(ctx context.Context, rec *Record, o *callOptions) (r
 			c.life.Leave()
 		}
 	}()
-	v, err = c.reconcile(ctx, rec, o)
+	v, err = c.reconcileRecord(ctx, rec, o)
 	if v.attempt == nil {
-		return v.settled, err
+		return v.finished, err
 	}
 	v.attempt.unattended = true
 	err = v.attempt.Release(ctx, nil) // no caller here can run the work: the next call does

@@ -2,7 +2,7 @@ package retrysafe
 
 import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Record is what the store keeps for a key: its state, attempts, fence, lease, answer and cause.

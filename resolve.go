@@ -8,7 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Resolve resolves a key that is in doubt. It also accepts a failed key, which NotDone lets run
@@ -26,8 +26,8 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	if err := errors.Join(r.validate(), key.Validate()); err != nil {
 		return &Error{Op: k.Operation, Err: err}
 	}
-	if !c.enter() {
-		return c.wrap(key, 0, ErrClosed, 0)
+	if !c.enterCall() {
+		return c.wrapError(key, 0, ErrClosed, 0)
 	}
 	rec, err := c.store.Lookup(ctx, key)
 	if err == nil && rec.State == 0 {
@@ -37,9 +37,9 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 	}
 	if err != nil {
 		c.life.Leave()
-		return c.wrap(key, 0, err, 0)
+		return c.wrapError(key, 0, err, 0)
 	}
-	a, err := e.claimToResolve(ctx, &rec, r)
+	a, err := e.acquireToResolve(ctx, &rec, r)
 	if err != nil {
 		c.life.Leave()
 		return err
@@ -51,18 +51,18 @@ func (e *Engine) Resolve(ctx context.Context, k Key, r Resolution) error {
 		return a.Fail(ctx, r.Failure)
 	case NotDone:
 		if r.Reopen {
-			if err := a.countFrom(ctx, func(int) int { return a.n }); err != nil {
-				_ = a.doubt(ctx, causeResolved, err)
-				return c.wrap(key, a.n, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
+			if err := a.setCountFrom(ctx, func(int) int { return a.number }); err != nil {
+				_ = a.putInDoubt(ctx, causeResolved, err)
+				return c.wrapError(key, a.number, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 			}
 		}
-		return a.finishWith(ctx, finishRequest{outcome: "released", release: a.resolved(r, false)})
+		return a.finish(ctx, finishRequest{outcome: "released", release: a.resolutionRelease(r, false)})
 	}
-	return a.finishWith(ctx, finishRequest{outcome: "doubt", release: a.resolved(r, true)})
+	return a.finish(ctx, finishRequest{outcome: "doubt", release: a.resolutionRelease(r, true)})
 }
 
-// claimToResolve acquires the record for an operator.
-func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
+// acquireToResolve acquires the record for an operator.
+func (e *Engine) acquireToResolve(ctx context.Context, rec *Record, r Resolution) (*Attempt, error) {
 	c, policy := e.c, *e.defaults.policy
 	policy.MaxAnswer = MaxStored // an operator's answer is stored whatever the limit of the calls
 	policy.Retention = 0         // the record's retention stays
@@ -73,29 +73,29 @@ func (e *Engine) claimToResolve(ctx context.Context, rec *Record, r Resolution) 
 		OnDoubt: rec.OnDoubt, IfFence: r.Fence, Force: r.Force, Asks: true,
 	}
 	var found Record
-	status, sent, err := c.claims.Acquire(ctx, &req, rec, &found, nil)
+	status, sent, err := c.claimer.Acquire(ctx, &req, rec, &found, nil)
 	if err != nil {
 		// The claim may have been applied: then the record has another fence, and goes back to
 		// being in doubt.
-		return nil, c.wrap(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
+		return nil, c.wrapError(rec.Key, 0, fmt.Errorf("%w: look the record up again before you resolve it: %w", ErrUnconfirmed, err), 0)
 	}
 	if status == storeapi.StatusFinished {
-		return nil, c.wrap(rec.Key, found.Attempt, ErrDuplicate, 0)
+		return nil, c.wrapError(rec.Key, found.Attempt, ErrDuplicate, 0)
 	}
 	if status != storeapi.StatusAcquired {
-		return nil, c.wrap(rec.Key, found.Attempt, status.Err(), 0)
+		return nil, c.wrapError(rec.Key, found.Attempt, status.Err(), 0)
 	}
 	a := newAttempt(ctx, c, &found, sent, &o)
 	a.noSteps = true
 	if !c.leases.Add(&a.lease) {
-		c.life.Stay()
+		a.countBesideCall()
 		_ = a.LeaveInDoubt(ctx, ErrClosed)
-		return nil, c.wrap(rec.Key, 0, ErrClosed, 0)
+		return nil, c.wrapError(rec.Key, 0, ErrClosed, 0)
 	}
 	return a, nil
 }
 
-func (a *Attempt) resolved(r Resolution, doubt bool) storeapi.ReleaseRequest {
+func (a *Attempt) resolutionRelease(r Resolution, doubt bool) storeapi.ReleaseRequest {
 	return storeapi.ReleaseRequest{
 		Key: a.key, Owner: a.owner, Fence: a.fence, InDoubt: doubt, Cause: causeResolved,
 		LastError: fmt.Sprintf("resolved by %q at %s", r.By, time.Now().UTC().Format(time.RFC3339)),
@@ -135,11 +135,11 @@ func (r *Resolution) validate() error {
 	case r.Reopen && r.Outcome != NotDone:
 		return errors.New("retrysafe: Resolve: Reopen goes with NotDone")
 	case r.Outcome == Failed && r.Failure == nil:
-		return errors.New("retrysafe: Resolve: the outcome is Failed and Failure is nil; say what repeats are told")
+		return errors.New("retrysafe: Resolve: the outcome is Failed and Failure is nil; say how duplicates are answered")
 	case r.Outcome == Done && r.Answer.Body != nil && !r.Answer.Kept:
-		return errors.New("retrysafe: Resolve: Answer has a body and Kept is false; set Kept, or leave the answer empty if nobody knows it")
+		return errors.New("retrysafe: Resolve: Answer has a body and Kept is false; set Kept, or leave the answer empty if it is unknown")
 	case r.Outcome == Done && r.Answer.Kept && r.Answer.Codec == "":
-		return errors.New("retrysafe: Resolve: Answer is kept and has no Codec, so that nobody can read it; name the one of the operation, \"json\" as a rule")
+		return errors.New("retrysafe: Resolve: Answer is kept and has no Codec, so that no caller can read it; name the one of the operation, usually \"json\"")
 	case r.Outcome == Done && len(r.Answer.Body) > MaxStored:
 		return fmt.Errorf("retrysafe: Resolve: the answer has %d bytes, at most %d are kept", len(r.Answer.Body), MaxStored)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/claim"
 	"github.com/retrysafe/retrysafe/internal/secretvalue"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // CheckSecret returns [ErrSecretChanged] if [Options].Secret is not the one that the namespace was
@@ -23,7 +23,7 @@ import (
 func (e *Engine) CheckSecret(ctx context.Context) error {
 	c := e.c
 	var rec Record
-	err := c.store.AskAgain(ctx, func(limit time.Duration) (err error) {
+	err := c.store.CallUntilAnswered(ctx, func(limit time.Duration) (err error) {
 		rec, err = c.secretRecord(ctx, limit)
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/journal"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // StepOption changes one step.
@@ -58,12 +58,12 @@ func AtMostOnce() StepOption { return stepOptionFunc(func(o *stepOptions) { o.on
 //     answers of a call together have 960 KiB.
 //   - [ErrNoAttempt], [ErrEnded], [ErrStepRepeated] and [ErrStepsChanged]: nothing ran.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (v T, err error) {
-	a, found, err := stepOf[T](ctx, name)
+	a, found, err := lookUpStep[T](ctx, name)
 	if err != nil {
 		return v, err
 	}
 	if found != nil {
-		return recall[T](a, found)
+		return recallStep[T](a, found)
 	}
 	var o stepOptions
 	for _, opt := range opts {
@@ -71,29 +71,29 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	}
 	b := a.journal()
 	if o.once {
-		if err := a.save(ctx, b, b.Put(journal.Step{Name: name})); err != nil {
-			b.Drop(name)
+		if err := a.saveJournal(ctx, b, b.PutStep(journal.Step{Name: name})); err != nil {
+			b.DropStep(name)
 			return v, a.stepError(name, fmt.Errorf("its start is not kept, and it was not run: %w", err))
 		}
 	}
 	if v, err = fn(ctx); err != nil {
 		if mark, _ := Marked(err); o.once && mark == NotDone {
-			if lost := a.save(ctx, b, b.Drop(name)); lost != nil {
-				return v, InDoubt(a.stepError(name, fmt.Errorf("nothing was done, and that is not kept: %w: %w", lost, err)))
+			if saveErr := a.saveJournal(ctx, b, b.DropStep(name)); saveErr != nil {
+				return v, InDoubt(a.stepError(name, fmt.Errorf("nothing was done, and that is not kept: %w: %w", saveErr, err)))
 			}
 		}
 		return v, err
 	}
 	answer, encodeErr := a.stepAnswer(encodeShared(a.codec, &v))
-	err = a.save(ctx, b, b.Put(journal.Step{Name: name, Finished: true, Answer: answer}))
+	err = a.saveJournal(ctx, b, b.PutStep(journal.Step{Name: name, Finished: true, Answer: answer}))
 	if err = errors.Join(err, encodeErr); err != nil {
 		return v, a.stepError(name, err)
 	}
 	return v, nil
 }
 
-// stepOf returns the attempt of a step, and what earlier attempts have left of the step.
-func stepOf[T any](ctx context.Context, name string) (*Attempt, *journal.Step, error) {
+// lookUpStep returns the attempt of a step, and what earlier attempts have left of the step.
+func lookUpStep[T any](ctx context.Context, name string) (*Attempt, *journal.Step, error) {
 	a, ok := AttemptFrom(ctx)
 	if !ok {
 		return nil, nil, &Error{Op: "step " + name, Err: ErrNoAttempt}
@@ -101,18 +101,18 @@ func stepOf[T any](ctx context.Context, name string) (*Attempt, *journal.Step, e
 	err := journal.CheckName(name)
 	switch {
 	case err != nil:
-	case ctx.Value(insideStepTx{}) != nil:
+	case ctx.Value(stepTxKey{}) != nil:
 		err = ErrInTransaction
 	case a.Ended():
 		err = ErrEnded
-	case a.lost.Load():
+	case a.workStopped.Load():
 		err = ErrLeaseLost
 	default:
-		err = errors.Join(context.Cause(ctx), accepts[T](a.codec))
+		err = errors.Join(context.Cause(ctx), checkDecodable[T](a.codec))
 	}
 	var found *journal.Step
 	if err == nil {
-		found, err = a.journal().Ask(name, a.policy.Steps)
+		found, err = a.journal().AskStep(name, a.policy.Steps)
 	}
 	switch {
 	case errors.Is(err, ErrStepsChanged):
@@ -132,11 +132,11 @@ func (a *Attempt) stepAnswer(answer Answer, err error) (Answer, error) {
 }
 
 func (a *Attempt) stepError(name string, err error) error {
-	return a.c.wrap(a.key, a.n, fmt.Errorf("step %q: %w", name, err), 0)
+	return a.c.wrapError(a.key, a.number, fmt.Errorf("step %q: %w", name, err), 0)
 }
 
-// recall returns the answer of a step that an earlier attempt has done.
-func recall[T any](a *Attempt, s *journal.Step) (v T, err error) {
+// recallStep returns the answer of a step that an earlier attempt has done.
+func recallStep[T any](a *Attempt, s *journal.Step) (v T, err error) {
 	switch {
 	case !s.Finished:
 		return v, InDoubt(a.stepError(s.Name, fmt.Errorf("%w: it was begun and may be run at most once", ErrInDoubt)))
@@ -146,25 +146,25 @@ func recall[T any](a *Attempt, s *journal.Step) (v T, err error) {
 	answer := s.Answer
 	// The value may be these bytes, and the caller may change them.
 	answer.Body = bytes.Clone(answer.Body)
-	if v, err = decode[T](a.codec, &answer); err != nil {
+	if v, err = decodeAnswer[T](a.codec, &answer); err != nil {
 		return v, InDoubt(a.stepError(s.Name, err))
 	}
 	return v, nil
 }
 
-// doubtSteps puts the attempt in doubt, since its steps are not those of earlier attempts, as err
-// says. It returns the error for the caller.
-func (a *Attempt) doubtSteps(ctx context.Context, err error) error {
-	if told := a.doubt(ctx, "steps-changed", err); errors.Is(told, ErrEnded) {
-		return told
+// putStepsInDoubt puts the attempt in doubt, since its steps are not those of earlier attempts, as
+// err says. It returns the error for the caller.
+func (a *Attempt) putStepsInDoubt(ctx context.Context, err error) error {
+	if doubtErr := a.putInDoubt(ctx, "steps-changed", err); errors.Is(doubtErr, ErrEnded) {
+		return doubtErr
 	}
 	if a.policy.OnDoubt == Refuse {
 		err = fmt.Errorf("%w: %w", ErrInDoubt, err)
 	}
-	return a.c.wrap(a.key, a.n, err, 0)
+	return a.c.wrapError(a.key, a.number, err, 0)
 }
 
-type insideStepTx struct{}
+type stepTxKey struct{}
 
 // journal returns the journal of the attempt, and creates it when it is first needed.
 func (a *Attempt) journal() *journal.Journal {
@@ -179,14 +179,14 @@ func (a *Attempt) journal() *journal.Journal {
 // may have done something already.
 func (a *Attempt) lockJournal(b *journal.Journal) error {
 	if !b.Lock(a.LeaseLeft) {
-		return a.lostOr(ErrLeaseLost)
+		return a.endedErrorOr(ErrLeaseLost)
 	}
 	return nil
 }
 
-// save returns when the store has the journal as it was at order. It writes everything that is in
-// the journal by then, so steps that end at the same time cost one call.
-func (a *Attempt) save(ctx context.Context, b *journal.Journal, order int64) error {
+// saveJournal returns when the store has the journal as it was at order. It writes everything that
+// is in the journal by then, so steps that end at the same time cost one call.
+func (a *Attempt) saveJournal(ctx context.Context, b *journal.Journal, order int64) error {
 	if err := a.lockJournal(b); err != nil {
 		return err
 	}
@@ -195,53 +195,53 @@ func (a *Attempt) save(ctx context.Context, b *journal.Journal, order int64) err
 	if progress == nil || err != nil {
 		return err
 	}
-	if err := a.keep(ctx, storeapi.ExtendRequest{Progress: progress}); err != nil {
+	if err := a.extendUntilAnswered(ctx, storeapi.ExtendRequest{Progress: progress}); err != nil {
 		return err
 	}
 	b.Saved(order)
 	return nil
 }
 
-// keep stores progress, or that the work begins. It tries until the store has answered or the lease
-// has expired: what has happened must reach the record. After ctx has ended, it tries no longer
-// than a finishing call would.
-func (a *Attempt) keep(ctx context.Context, what storeapi.ExtendRequest) (err error) {
+// extendUntilAnswered stores progress, or that the work begins. It tries until the store has
+// answered or the lease has expired: what has happened must reach the record. After ctx has ended,
+// it tries no longer than a finishing call would.
+func (a *Attempt) extendUntilAnswered(ctx context.Context, what storeapi.ExtendRequest) (err error) {
 	begun := time.Now()
 	for wait := 25 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), storecall.AckTime)
-		told := a.c.leases.Extend(try, &a.lease, what)
+		extendErr := a.c.leases.Extend(try, &a.lease, what)
 		cancel()
-		if errors.Is(told, ErrLeaseLost) {
-			return a.lostOr(errors.Join(told, err))
+		if errors.Is(extendErr, ErrLeaseLost) {
+			return a.endedErrorOr(errors.Join(extendErr, err))
 		}
-		if told == nil || !storecall.MayBeApplied(told) {
-			return told
+		if extendErr == nil || !storecall.MayBeApplied(extendErr) {
+			return extendErr
 		}
-		err = told
+		err = extendErr
 		if ctx.Err() != nil && time.Since(begun) >= storecall.AckTime || !a.c.life.Sleep(wait) {
 			return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
 		}
 	}
 }
 
-// lostOr returns why nothing can be stored any more: ErrEnded if the attempt has ended, otherwise
-// err.
-func (a *Attempt) lostOr(err error) error {
+// endedErrorOr returns why nothing can be stored any more: ErrEnded if the attempt has ended,
+// otherwise err.
+func (a *Attempt) endedErrorOr(err error) error {
 	if a.Ended() {
 		return ErrEnded
 	}
 	return err
 }
 
-// keepInput stores the input in the record, unless it is there. If that fails, nothing has run and
+// storeInput stores the input in the record, unless it is there. If that fails, nothing has run and
 // the attempt is released.
-func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
+func (a *Attempt) storeInput(ctx context.Context, input *Answer) error {
 	b := a.journal()
 	order, needed := b.PutInput(input, a.policy.Steps)
 	if !needed {
 		return nil
 	}
-	err := a.save(ctx, b, order)
+	err := a.saveJournal(ctx, b, order)
 	if err == nil {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (a *Attempt) keepInput(ctx context.Context, input *Answer) error {
 	if !errors.Is(err, ErrLeaseLost) {
 		err = storecall.Unavailable(err)
 	}
-	return a.c.wrap(a.key, a.n, fmt.Errorf("the input was not kept: %w", err), 0)
+	return a.c.wrapError(a.key, a.number, fmt.Errorf("the input was not kept: %w", err), 0)
 }
 
 // Progress returns what the call of the attempt has done so far, in this attempt and earlier ones.
@@ -275,12 +275,12 @@ func (a *Attempt) Progress() (Progress, error) {
 // Errors are those of Step. With [ErrUnavailable] nothing was committed. With [ErrUnconfirmed] it
 // is unknown whether it was, and no other step of this attempt runs.
 func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name string, fn func(context.Context, Tx) (T, error)) (v T, err error) {
-	a, found, err := stepOf[T](ctx, name)
+	a, found, err := lookUpStep[T](ctx, name)
 	if err != nil {
 		return v, err
 	}
 	if found != nil {
-		return recall[T](a, found)
+		return recallStep[T](a, found)
 	}
 	b := a.journal()
 	if err := a.lockJournal(b); err != nil {
@@ -290,7 +290,7 @@ func StepTx[Tx, T any](ctx context.Context, db storeapi.StepStore[Tx], name stri
 	step, order := journal.Step{Name: name, Finished: true}, int64(0)
 	var workErr, encodeErr error
 	req := storeapi.StepRequest{Key: a.key, Owner: a.owner, Fence: a.fence, Lease: a.policy.Lease}
-	err = db.StepTx(context.WithValue(ctx, insideStepTx{}, true), req, func(ctx context.Context, tx Tx) (Answer, error) {
+	err = db.StepTx(context.WithValue(ctx, stepTxKey{}, true), req, func(ctx context.Context, tx Tx) (Answer, error) {
 		if v, workErr = fn(ctx, tx); workErr != nil {
 			return Answer{}, workErr
 		}

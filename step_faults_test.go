@@ -13,7 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // TestStepIsKeptThroughFaults: a step without a confirmation is stored again, until the store

@@ -11,8 +11,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/storeapi"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // trip is work of three steps that counts its runs.

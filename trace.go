@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Trace receives what the engine does, for logs, metrics and spans. Any field may be nil. Functions
@@ -113,7 +113,7 @@ type StoreInfo struct {
 func JoinTraces(traces ...*Trace) *Trace {
 	traces = slices.DeleteFunc(slices.Clone(traces), func(t *Trace) bool { return t == nil })
 	all := new(Trace)
-	if calls := of(traces, func(t *Trace) (func(context.Context, CallInfo) (context.Context, func(CallDone)), bool) {
+	if calls := collectFields(traces, func(t *Trace) (func(context.Context, CallInfo) (context.Context, func(CallDone)), bool) {
 		return t.Call, t.Call != nil
 	}); calls != nil {
 		all.Call = func(ctx context.Context, info CallInfo) (context.Context, func(CallDone)) {
@@ -128,7 +128,7 @@ func JoinTraces(traces ...*Trace) *Trace {
 			}
 		}
 	}
-	if stores := of(traces, func(t *Trace) (func(context.Context, StoreInfo) func(error), bool) { return t.Store, t.Store != nil }); stores != nil {
+	if stores := collectFields(traces, func(t *Trace) (func(context.Context, StoreInfo) func(error), bool) { return t.Store, t.Store != nil }); stores != nil {
 		all.Store = func(ctx context.Context, info StoreInfo) func(error) {
 			ends := make([]func(error), len(stores))
 			for i, store := range stores {
@@ -147,14 +147,14 @@ func JoinTraces(traces ...*Trace) *Trace {
 
 // joinEvents sets the functions of all that report a single event.
 func joinEvents(all *Trace, traces []*Trace) {
-	if each := of(traces, func(t *Trace) (func(context.Context), bool) { return t.Begun, t.Begun != nil }); each != nil {
+	if each := collectFields(traces, func(t *Trace) (func(context.Context), bool) { return t.Begun, t.Begun != nil }); each != nil {
 		all.Begun = func(ctx context.Context) {
 			for _, f := range each {
 				f(ctx)
 			}
 		}
 	}
-	if each := of(traces, func(t *Trace) (func(context.Context) string, bool) { return t.Origin, t.Origin != nil }); each != nil {
+	if each := collectFields(traces, func(t *Trace) (func(context.Context) string, bool) { return t.Origin, t.Origin != nil }); each != nil {
 		all.Origin = func(ctx context.Context) (origin string) {
 			for _, f := range each {
 				if origin = f(ctx); origin != "" {
@@ -172,7 +172,7 @@ func joinEvents(all *Trace, traces []*Trace) {
 
 // joinAttempts returns a function that calls what field finds in the traces, or nil if none has it.
 func joinAttempts(traces []*Trace, field func(*Trace) func(context.Context, AttemptInfo)) func(context.Context, AttemptInfo) {
-	each := of(traces, func(t *Trace) (func(context.Context, AttemptInfo), bool) { return field(t), field(t) != nil })
+	each := collectFields(traces, func(t *Trace) (func(context.Context, AttemptInfo), bool) { return field(t), field(t) != nil })
 	if each == nil {
 		return nil
 	}
@@ -183,8 +183,8 @@ func joinAttempts(traces []*Trace, field func(*Trace) func(context.Context, Atte
 	}
 }
 
-// of returns what field finds in the traces.
-func of[F any](traces []*Trace, field func(*Trace) (F, bool)) (found []F) {
+// collectFields returns what field finds in the traces.
+func collectFields[F any](traces []*Trace, field func(*Trace) (F, bool)) (found []F) {
 	for _, t := range traces {
 		if f, ok := field(t); ok {
 			found = append(found, f)
@@ -206,7 +206,7 @@ const maxTraced = 240
 // withOrigin returns the answer with the origin after its codec. An answer that names no codec
 // gets none: it says only that the work was done, and stores keep it in fewer bytes.
 func withOrigin(a Answer, origin string) Answer {
-	if origin == "" || a.Codec == "" || len(a.Codec)+len(originMark)+len(origin) > maxTraced || !traceable(origin) {
+	if origin == "" || a.Codec == "" || len(a.Codec)+len(originMark)+len(origin) > maxTraced || !isTraceable(origin) {
 		return a
 	}
 	a.Codec += originMark + origin
@@ -223,7 +223,7 @@ func takeOrigin(a *Answer) (origin string) {
 	return origin
 }
 
-func traceable(s string) bool {
+func isTraceable(s string) bool {
 	if len(s) > MaxOrigin {
 		return false
 	}
@@ -238,7 +238,7 @@ func traceable(s string) bool {
 // callTrace reports the end of one call to the trace. It is nil if the trace has no Call function.
 type callTrace struct {
 	started time.Time
-	end     func(CallDone)
+	endCall func(CallDone)
 	fence   Fence  // of the attempt, or of the record that was found
 	origin  string // of the record that was found
 	cause   string // of a doubt or a release
@@ -252,29 +252,30 @@ func (c *core) traceCall(ctx *context.Context, key storeapi.StoreKey) *callTrace
 		return nil
 	}
 	call := &callTrace{started: time.Now()}
-	*ctx, call.end = t.Call(*ctx, CallInfo{Key: key.Key, Layer: key.Layer, hash: c.hashOf})
+	*ctx, call.endCall = t.Call(*ctx, CallInfo{Key: key.Key, Layer: key.Layer, hash: c.hashOf})
 	return call
 }
 
-// found removes the origin from the record that the call has found, and remembers it for the trace.
-func (t *callTrace) found(rec *Record) {
+// noteRecord removes the origin from the record that the call has found, and remembers it for the
+// trace.
+func (t *callTrace) noteRecord(rec *Record) {
 	origin := takeOrigin(&rec.Answer)
 	if t != nil {
 		t.fence, t.origin = rec.Fence, origin
 	}
 }
 
-func (t *callTrace) done(outcome string, attempt int, err error) {
+func (t *callTrace) reportEnd(outcome string, attempt int, err error) {
 	if t == nil {
 		return
 	}
-	t.end(CallDone{Outcome: outcome, Attempt: attempt, Fence: t.fence, Origin: t.origin, Cause: t.cause, Took: time.Since(t.started), Err: err})
+	t.endCall(CallDone{Outcome: outcome, Attempt: attempt, Fence: t.fence, Origin: t.origin, Cause: t.cause, Took: time.Since(t.started), Err: err})
 }
 
-// outcome returns the trace's name for the result of a call that ran nothing.
-func outcome(err error) string {
+// outcomeName returns the trace's name for the result of a call that ran nothing.
+func outcomeName(err error) string {
 	if err == nil {
 		return "replayed"
 	}
-	return outcomeOfError(err)
+	return errorOutcomeName(err)
 }

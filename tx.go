@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/claim"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // DoTx runs fn and stores its answer in one database transaction: the effect happens exactly once,
@@ -27,28 +27,28 @@ import (
 // the call with the same key to learn the outcome.
 func DoTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), opts ...CallOption) (Result[T], error) {
 	e = e.Layer("tx")
-	call, o := e.c.traceCall(&ctx, e.storeKey(k)), e.defaults.with(opts)
+	call, o := e.c.traceCall(&ctx, e.storeKey(k)), e.defaults.withOptions(opts)
 	outcome, attempt := "failed", 0
 	var res Result[T]
 	var err error
-	defer func() { call.done(outcome, attempt, err) }() // also if fn panics
+	defer func() { call.reportEnd(outcome, attempt, err) }() // also if fn panics
 	var ran bool
-	res, ran, err = doTx(ctx, e, db, k, fn, o, call)
+	res, ran, err = runTx(ctx, e, db, k, fn, o, call)
 	attempt = res.Attempt
 	switch {
 	case !ran:
-		outcome = duplicateOutcome(err, o.policy.Duplicate)
+		outcome = duplicateOutcomeName(err, o.policy.Duplicate)
 	case err == nil:
 		outcome = "executed"
 	}
 	return res, err
 }
 
-func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions, call *callTrace) (res Result[T], ran bool, err error) {
+func runTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k Key, fn func(context.Context, Tx) (T, error), o *callOptions, call *callTrace) (res Result[T], ran bool, err error) {
 	c, key := e.c, e.storeKey(k)
 	err = errors.Join(o.err, key.Validate())
-	if err == nil && replays(o.policy) {
-		err = accepts[T](c.codec)
+	if err == nil && replaysAnswers(o.policy) {
+		err = checkDecodable[T](c.codec)
 	}
 	if err == nil && o.issued.must {
 		err = errIssuedTx
@@ -56,21 +56,21 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 	if err != nil {
 		return res, false, &Error{Op: k.Operation, Err: err}
 	}
-	if !c.enter() {
-		return res, false, c.wrap(key, 0, ErrClosed, time.Second)
+	if !c.enterCall() {
+		return res, false, c.wrapError(key, 0, ErrClosed, time.Second)
 	}
 	defer c.life.Leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrEnded)
 	// When Shutdown stops waiting, an open transaction rolls back.
 	defer context.AfterFunc(c.life.Context(), func() { cancel(ErrClosed) })()
-	reserved, err := c.reserve(ctx, db, key, o)
+	reserved, err := c.reserveKey(ctx, db, key, o)
 	if err != nil {
 		return res, false, err
 	}
 	defer func() { reserved.Finish(false) }() // if fn panics
 	req := storeapi.TxRequest{
-		Key: key, Owner: claim.NewOwner(), Fingerprint: o.fingerprint, Binding: c.binding(o.binding),
+		Key: key, Owner: claim.NewOwner(), Fingerprint: o.fingerprint, Binding: c.bindingDigest(o.binding),
 		Retention: o.policy.Retention, Wait: o.policy.Wait, Retries: o.retries,
 	}
 	w := txWork[Tx, T]{c: c, fn: fn, codec: c.codec, policy: o.policy}
@@ -79,30 +79,30 @@ func doTx[Tx, T any](ctx context.Context, e *Engine, db storeapi.TxStore[Tx], k 
 		w.err = err // as if the work had returned it
 	}
 	mine := err == nil && rec.Owner == req.Owner
-	if call.found(&rec); mine && call != nil {
+	if call.noteRecord(&rec); mine && call != nil {
 		call.origin = "" // it is no duplicate
 	}
 	reserved.Finish(mine && rec.Attempt == 1 || errors.Is(err, ErrUnconfirmed))
 	if mine {
-		req := charge(key, o.account, o.policy)
+		req := chargeRequest(key, o.account, o.policy)
 		req.Bytes = int64(len(w.answer.Body))
 		c.quotas.CountBytes(db, req)
 	}
 	res.Attempt, res.Fence = rec.Attempt, rec.Fence
 	switch {
-	case w.failed(mine, err):
+	case w.returnsWorkError(mine, err):
 		res.Stored = err == nil
-		return res, true, w.failure(err)
+		return res, true, w.workError(err)
 	case err != nil:
 		err = txError(err)
-		return res, w.ran, c.wrap(key, rec.Attempt, err, txRetry(err))
+		return res, w.ran, c.wrapError(key, rec.Attempt, err, txRetryAfter(err))
 	case mine:
 		res.Value, res.Stored = w.value, true
 		return res, true, w.encodeErr
 	case o.policy.Duplicate == Reject:
-		return res, false, c.rejected(&rec)
+		return res, false, c.rejectError(&rec)
 	}
-	res, err = replay[T](c, &rec, o.policy.Duplicate)
+	res, err = replayAnswer[T](c, &rec, o.policy.Duplicate)
 	return res, false, err
 }
 
@@ -133,10 +133,10 @@ func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
 	switch {
 	case w.err == nil:
 		state = StateCompleted
-		answer, w.encodeErr = encodeFor(w.policy, w.codec, &w.value)
+		answer, w.encodeErr = encodeForPolicy(w.policy, w.codec, &w.value)
 	case outcomeOf(w.err, &Policy{}) == Failed:
 		state = StateFailed
-		answer, err = failureOf(w.err).answer()
+		answer, err = failureOf(w.err).storedAnswer()
 	default:
 		return 0, Answer{}, w.err
 	}
@@ -144,23 +144,23 @@ func (w *txWork[Tx, T]) run(ctx context.Context, tx Tx) (State, Answer, error) {
 	return state, w.answer, err
 }
 
-// failed reports whether the caller gets the error of fn: its refusal was stored, or it has rolled
-// the transaction back.
-func (w *txWork[Tx, T]) failed(mine bool, err error) bool {
+// returnsWorkError reports whether the caller gets the error of fn: its refusal was stored, or it
+// has rolled the transaction back.
+func (w *txWork[Tx, T]) returnsWorkError(mine bool, err error) bool {
 	return w.ran && w.err != nil && (mine || err != nil && errors.Is(err, w.err))
 }
 
-// failure is the error of fn as callers get it; err is that of the database.
-func (w *txWork[Tx, T]) failure(err error) error {
+// workError is the error of fn as callers get it; err is that of the database.
+func (w *txWork[Tx, T]) workError(err error) error {
 	if err == nil {
-		return &settledError{err: failureOf(w.err)}
+		return &workError{err: failureOf(w.err)}
 	}
-	return &settledError{err: err, again: !errors.Is(err, ErrTxEnded)}
+	return &workError{err: err, retryable: !errors.Is(err, ErrTxEnded)}
 }
 
 var errIssuedTx = fmt.Errorf("a transaction does not ask whether its key was issued; redeem the key around DoTx: %w", errors.ErrUnsupported)
 
-func txRetry(err error) time.Duration {
+func txRetryAfter(err error) time.Duration {
 	if errors.Is(err, ErrInProgress) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnconfirmed) {
 		return time.Second
 	}

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/answertest"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/nearstore"
-	"github.com/retrysafe/retrysafe/sealstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/nearstore"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
 )
 
 // TestGoValues: a duplicate gets the answer that the first caller got, whichever Go value it is.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/journal"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // WorkerOptions configure a [Worker]. A nil *WorkerOptions and zero fields select the defaults.
@@ -63,10 +63,10 @@ func (o *WorkerOptions) Validate() error {
 type Worker struct {
 	o        WorkerOptions
 	resumers []*resumer
-	room     chan struct{}
+	slots    chan struct{}
 
-	mu   sync.Mutex
-	next time.Time // when the next call may begin
+	mu        sync.Mutex
+	nextBegin time.Time // when the next call may begin
 }
 
 // NewWorker returns a worker for operations. It panics on options that [WorkerOptions.Validate]
@@ -79,16 +79,16 @@ func NewWorker(o *WorkerOptions, operations ...Resumable) *Worker {
 	if o != nil {
 		w.o = *o
 	}
-	set(&w.o.Every, 10*time.Second)
-	set(&w.o.Rate, 10)
-	set(&w.o.Concurrency, 4)
-	set(&w.o.MinWait, time.Second)
-	set(&w.o.MaxWait, 5*time.Minute)
-	set(&w.o.MaxAttempts, 10)
+	setDefault(&w.o.Every, 10*time.Second)
+	setDefault(&w.o.Rate, 10)
+	setDefault(&w.o.Concurrency, 4)
+	setDefault(&w.o.MinWait, time.Second)
+	setDefault(&w.o.MaxWait, 5*time.Minute)
+	setDefault(&w.o.MaxAttempts, 10)
 	if w.o.Logger == nil {
 		w.o.Logger = slog.Default()
 	}
-	w.room = make(chan struct{}, w.o.Concurrency)
+	w.slots = make(chan struct{}, w.o.Concurrency)
 	for _, op := range operations {
 		w.resumers = append(w.resumers, op.resumer())
 	}
@@ -110,9 +110,9 @@ type Passed struct {
 	Unreadable int
 }
 
-type passing struct{ found, early, finished, unfinished, givenUp, unreadable atomic.Int64 }
+type passCounts struct{ found, early, finished, unfinished, givenUp, unreadable atomic.Int64 }
 
-func (p *passing) passed() Passed {
+func (p *passCounts) toPassed() Passed {
 	return Passed{int(p.found.Load()), int(p.early.Load()), int(p.finished.Load()), int(p.unfinished.Load()), int(p.givenUp.Load()), int(p.unreadable.Load())}
 }
 
@@ -124,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
-		err := w.look(ctx, new(passing), all.Go)
+		err := w.beginDue(ctx, new(passCounts), all.Go)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -143,14 +143,14 @@ func (w *Worker) Run(ctx context.Context) error {
 // those of Run, and [ErrUnavailable].
 func (w *Worker) Pass(ctx context.Context) (Passed, error) {
 	var all sync.WaitGroup
-	var p passing
-	err := w.look(ctx, &p, all.Go)
+	var p passCounts
+	err := w.beginDue(ctx, &p, all.Go)
 	all.Wait()
-	return p.passed(), err
+	return p.toPassed(), err
 }
 
-// look begins the calls that are due.
-func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error {
+// beginDue begins the calls that are due.
+func (w *Worker) beginDue(ctx context.Context, p *passCounts, begin func(func())) error {
 	for _, r := range w.resumers {
 		c := r.engine.c
 		lister, ok := c.store.Inner().(storeapi.Lister)
@@ -173,7 +173,7 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 					if c.life.IsClosing() {
 						return &Error{Op: r.name, Err: ErrClosed}
 					}
-					if err := w.offer(ctx, r, &page.Records[i], p, begin); err != nil {
+					if err := w.beginIfDue(ctx, r, &page.Records[i], p, begin); err != nil {
 						return err
 					}
 				}
@@ -184,10 +184,10 @@ func (w *Worker) look(ctx context.Context, p *passing, begin func(func())) error
 	return nil
 }
 
-// offer begins the call of one record, if this worker handles it and it is due. The error is the
-// context's.
-func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing, begin func(func())) error {
-	asks := r.asks(rec)
+// beginIfDue begins the call of one record, if this worker handles it and it is due. The error is
+// the context's.
+func (w *Worker) beginIfDue(ctx context.Context, r *resumer, rec *Record, p *passCounts, begin func(func())) error {
+	asks := r.needsReconcile(rec)
 	switch {
 	case rec.Cause == causeAttempts,
 		asks && r.options.policy.Reconcile == nil,
@@ -196,38 +196,38 @@ func (w *Worker) offer(ctx context.Context, r *resumer, rec *Record, p *passing,
 		return nil
 	}
 	p.found.Add(1)
-	if w.early(rec, r.options.policy) {
+	if w.mustRest(rec, r.options.policy) {
 		p.early.Add(1)
 		return nil
 	}
-	if err := w.turn(ctx); err != nil {
+	if err := w.waitForTurn(ctx); err != nil {
 		return err
 	}
 	seen := *rec
 	begin(func() {
-		defer func() { <-w.room }()
-		w.finish(context.WithoutCancel(ctx), r, &seen, p)
+		defer func() { <-w.slots }()
+		w.finishCall(context.WithoutCancel(ctx), r, &seen, p)
 	})
 	return nil
 }
 
-// asks reports whether a record may run again only after Reconcile has said so.
-func (r *resumer) asks(rec *Record) bool { return rec.InDoubt() && r.refuses(rec) }
+// needsReconcile reports whether a record may run again only after Reconcile has said so.
+func (r *resumer) needsReconcile(rec *Record) bool { return rec.InDoubt() && r.refusesReexecution(rec) }
 
 // callerKnows reports whether a caller knows that nothing happened, and may have done something
 // else since.
 func (r *resumer) callerKnows(rec *Record) bool {
 	told := rec.Cause != causeUnattended && rec.Cause != causeResolved
-	return rec.State == StateReleased && told && r.refuses(rec)
+	return rec.State == StateReleased && told && r.refusesReexecution(rec)
 }
 
-func (r *resumer) refuses(rec *Record) bool {
+func (r *resumer) refusesReexecution(rec *Record) bool {
 	return rec.OnDoubt != Reexecute || r.options.policy.OnDoubt != Reexecute
 }
 
-// early reports whether a record has to rest longer since it was given up, or since its lease
+// mustRest reports whether a record has to rest longer since it was given up, or since its lease
 // expired.
-func (w *Worker) early(rec *Record, p *Policy) bool {
+func (w *Worker) mustRest(rec *Record, p *Policy) bool {
 	since := rec.Updated
 	if rec.State == StateInProgress && rec.Cause == "" {
 		since = since.Add(p.Lease)
@@ -241,21 +241,21 @@ func (w *Worker) early(rec *Record, p *Policy) bool {
 	return rec.Now.Before(since.Add(min(rest, w.o.MaxWait)))
 }
 
-// turn waits until another call may begin, by Rate and by Parallel.
-func (w *Worker) turn(ctx context.Context) error {
+// waitForTurn waits until another call may begin, by Rate and by Concurrency.
+func (w *Worker) waitForTurn(ctx context.Context) error {
 	w.mu.Lock()
 	now := time.Now()
-	if w.next.Before(now) {
-		w.next = now
+	if w.nextBegin.Before(now) {
+		w.nextBegin = now
 	}
-	wait := w.next.Sub(now)
-	w.next = w.next.Add(time.Duration(float64(time.Second) / w.o.Rate))
+	wait := w.nextBegin.Sub(now)
+	w.nextBegin = w.nextBegin.Add(time.Duration(float64(time.Second) / w.o.Rate))
 	w.mu.Unlock()
 	if wait > 0 && !storecall.Pause(ctx, wait) {
 		return context.Cause(ctx)
 	}
 	select {
-	case w.room <- struct{}{}:
+	case w.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -264,9 +264,9 @@ func (w *Worker) turn(ctx context.Context) error {
 
 var errTooManyAttempts = errors.New("the call had as many attempts as its worker allows")
 
-// finish takes over one record as it was seen, and runs its work. It reports the result to the
+// finishCall takes over one record as it was seen, and runs its work. It reports the result to the
 // record, the trace and the log.
-func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passing) {
+func (w *Worker) finishCall(ctx context.Context, r *resumer, seen *Record, p *passCounts) {
 	c := r.engine.c
 	log := w.o.Logger.With("operation", r.name, "key", c.keyHash(seen.Key), "attempts", seen.Attempt)
 	defer func() {
@@ -284,7 +284,7 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	progress, err := ProgressOf(&rec)
 	switch {
 	case err == nil && rec.Attempt-progress.Reopened >= w.o.MaxAttempts:
-		if w.giveUp(ctx, r, &rec) {
+		if w.giveUpRecord(ctx, r, &rec) {
 			p.givenUp.Add(1)
 			log.Warn("retrysafe: worker: given up after too many attempts; look at the key and settle it")
 		}
@@ -292,14 +292,14 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 	case err != nil:
 		log.Error("retrysafe: worker: the record cannot be gone on with", "error", err.Error())
 		return
-	case !r.asks(&rec) && progress.Input.Codec == "":
+	case !r.needsReconcile(&rec) && progress.Input.Codec == "":
 		return // its call stored no input
 	}
 	call := c.traceCall(&ctx, rec.Key)
-	a, settled, err := r.take(ctx, &rec)
+	a, finished, err := r.acquireRecord(ctx, &rec)
 	if a == nil {
-		call.done(outcome(err), rec.Attempt, err)
-		if settled {
+		call.reportEnd(outcomeName(err), rec.Attempt, err)
+		if finished {
 			p.finished.Add(1)
 		}
 		return
@@ -309,44 +309,44 @@ func (w *Worker) finish(ctx context.Context, r *resumer, seen *Record, p *passin
 		// Reconcile says that nothing was done, and there is no input to run the work with: the
 		// next call runs it.
 		err = a.Release(ctx, nil)
-		settled = err == nil
+		finished = err == nil
 	} else {
 		err = r.run(ctx, a, &progress.Input)
 		var refused *Failure
-		settled = err == nil || errors.As(err, &refused)
+		finished = err == nil || errors.As(err, &refused)
 	}
-	if settled {
+	if finished {
 		p.finished.Add(1)
 		return
 	}
 	p.unfinished.Add(1)
 }
 
-// take acquires the record, after a call of Reconcile if the record needs one. Without an attempt,
-// settled says whether Reconcile has finished the record.
-func (r *resumer) take(ctx context.Context, rec *Record) (a *Attempt, settled bool, err error) {
+// acquireRecord acquires the record, after a call of Reconcile if the record needs one. Without an
+// attempt, finished says whether Reconcile has finished the record.
+func (r *resumer) acquireRecord(ctx context.Context, rec *Record) (a *Attempt, finished bool, err error) {
 	c := r.engine.c
-	if !c.enter() {
-		return nil, false, c.wrap(rec.Key, rec.Attempt, ErrClosed, time.Second)
+	if !c.enterCall() {
+		return nil, false, c.wrapError(rec.Key, rec.Attempt, ErrClosed, time.Second)
 	}
 	defer func() {
 		if a == nil { // also if Reconcile panics
 			c.life.Leave()
 		}
 	}()
-	if !r.asks(rec) {
+	if !r.needsReconcile(rec) {
 		a, err = c.takeOver(ctx, rec, r.options, false)
 		return a, false, err
 	}
 	v, err := c.reconcileToRun(ctx, rec, r.options)
 	a = v.attempt
-	return a, v.settled, err
+	return a, v.finished, err
 }
 
-// giveUp leaves the record in doubt, for an operator.
-func (w *Worker) giveUp(ctx context.Context, r *resumer, rec *Record) bool {
+// giveUpRecord leaves the record in doubt, for an operator.
+func (w *Worker) giveUpRecord(ctx context.Context, r *resumer, rec *Record) bool {
 	c := r.engine.c
-	if !c.enter() {
+	if !c.enterCall() {
 		return false
 	}
 	a, err := c.takeOver(ctx, rec, r.options, true)
@@ -354,5 +354,5 @@ func (w *Worker) giveUp(ctx context.Context, r *resumer, rec *Record) bool {
 		c.life.Leave()
 		return false
 	}
-	return a.doubt(ctx, causeAttempts, errTooManyAttempts) == nil
+	return a.putInDoubt(ctx, causeAttempts, errTooManyAttempts) == nil
 }

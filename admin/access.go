@@ -53,31 +53,31 @@ const (
 var (
 	errNoToken     = errors.New("give a token, as Authorization: Bearer …")
 	errToken       = errors.New("this token is not known; it may have been replaced")
-	errTwice       = errors.New("the field Authorization is there twice; send one token")
-	errStranger    = errors.New("give a token, as Authorization: Bearer …; a caller on this machine needs one too, since this server has tokens or a server before it")
+	errTwoTokens   = errors.New("the field Authorization is there twice; send one token")
+	errTokenNeeded = errors.New("give a token, as Authorization: Bearer …; a caller on this machine needs one too, since this server has tokens or a server before it")
 	errProxied     = errors.New("a request without a token may view only if it comes straight from this machine, and this one came through a proxy or from a page of another site; give a token")
 	errNoRole      = errors.New("the server before this one names no person, or none with a role here; log in there, ask for a group that has a role, or give a token")
 	errFieldsTwice = errors.New("the fields for the person or the groups are there twice; the server before this one must remove those of its clients")
 	errUserName    = errors.New("the name of the person has more than 200 bytes, or characters that cannot be printed")
 )
 
-// caller returns who sent r, and how that is known. A caller on this machine without a token may
-// view if there are neither tokens nor a trusted proxy: a proxy on this machine may make the
-// callers of another one look like that, without a sign of it. An error means that the caller gets
-// nothing.
-func (s *Server) caller(r *http.Request) (c Caller, origin string, err error) {
-	viaProxy := s.o.TrustedProxy.at(r.RemoteAddr)
+// identifyCaller returns who sent r, and how that is known. A caller on this machine without a
+// token may view if there are neither tokens nor a trusted proxy: a proxy on this machine may make
+// the callers of another one look like that, without a sign of it. An error means that the caller
+// gets nothing.
+func (s *Server) identifyCaller(r *http.Request) (c Caller, origin string, err error) {
+	viaProxy := s.o.TrustedProxy.isPeer(r.RemoteAddr)
 	if viaProxy {
-		if c, err := s.o.TrustedProxy.caller(r.Header); err != nil || c.Roles != 0 {
+		if c, err := s.o.TrustedProxy.callerFromFields(r.Header); err != nil || c.Roles != 0 {
 			return c, OriginProxy, err
 		}
 	}
 	switch auth := r.Header.Values("Authorization"); {
 	case len(auth) > 1:
-		return c, "", errTwice
+		return c, "", errTwoTokens
 	case len(auth) == 1:
 		scheme, token, _ := strings.Cut(auth[0], " ")
-		c, ok := s.o.Tokens.caller(strings.TrimSpace(token))
+		c, ok := s.o.Tokens.callerOf(strings.TrimSpace(token))
 		if !ok || !strings.EqualFold(scheme, "Bearer") {
 			return Caller{}, "", errToken
 		}
@@ -86,16 +86,16 @@ func (s *Server) caller(r *http.Request) (c Caller, origin string, err error) {
 		return c, "", errNoRole
 	case !isLoopback(r.RemoteAddr):
 		return c, "", errNoToken
-	case !straight(r):
+	case !isDirect(r):
 		return c, "", errProxied
 	case s.o.Tokens != nil || s.o.TrustedProxy != nil:
-		return c, "", errStranger
+		return c, "", errTokenNeeded
 	}
 	return Caller{Name: anonymous, Roles: View}, OriginLoopback, nil
 }
 
-// at reports whether addr is one of f's. A nil TrustedProxy has none.
-func (f *TrustedProxy) at(addr string) bool {
+// isPeer reports whether addr is one of f's. A nil TrustedProxy has none.
+func (f *TrustedProxy) isPeer(addr string) bool {
 	if f == nil {
 		return false
 	}
@@ -106,9 +106,9 @@ func (f *TrustedProxy) at(addr string) bool {
 // mostName bounds the name of a person, in bytes.
 const mostName = 200
 
-// caller returns the caller that f reports. It has no roles if f reports none. If a field is there
-// twice, one of them may come from the client.
-func (f *TrustedProxy) caller(h http.Header) (c Caller, err error) {
+// callerFromFields returns the caller that f reports. It has no roles if f reports none. If a field
+// is there twice, one of them may come from the client.
+func (f *TrustedProxy) callerFromFields(h http.Header) (c Caller, err error) {
 	users, groups := h.Values(f.UserHeader), h.Values(f.RolesHeader)
 	switch {
 	case len(users) > 1 || len(groups) > 1:
@@ -130,28 +130,29 @@ func isLoopback(addr string) bool {
 	return err == nil && peer.Addr().Unmap().IsLoopback()
 }
 
-// forwarded begin the names of fields that proxies add. Some proxies write underscores for hyphens.
-var forwarded = []string{
+// proxyFieldPrefixes begin the names of fields that proxies add. Some proxies write underscores for
+// hyphens.
+var proxyFieldPrefixes = []string{
 	"forwarded", "via", "x-forwarded", "x-real-ip", "x-original", "x-client-ip", "x-cluster-client-ip", "x-envoy-", "x-amzn-", "x-azure-",
 	"client-ip", "true-client-ip", "cf-", "fastly-", "fly-", "akamai-", "x-proxy", "x-proxied", "proxy-", "x-rewrite-url", "cdn-loop",
 }
 
-// proxied reports whether a field shows that a request came through a proxy.
-func proxied(h http.Header) bool {
+// hasProxyFields reports whether a field shows that a request came through a proxy.
+func hasProxyFields(h http.Header) bool {
 	for name := range h {
 		name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-		if slices.ContainsFunc(forwarded, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
+		if slices.ContainsFunc(proxyFieldPrefixes, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// straight reports whether a request came from this machine without help: not through a proxy, and
+// isDirect reports whether a request came from this machine without help: not through a proxy, and
 // not from a page of another site. Clients speak HTTP/1.1 or newer; a proxy may speak HTTP/1.0 and
 // add no field. A page whose name was made to point here (DNS rebinding) has that name in Host.
-func straight(r *http.Request) bool {
-	if !r.ProtoAtLeast(1, 1) || proxied(r.Header) || !loopbackHost(r.Host) {
+func isDirect(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) || hasProxyFields(r.Header) || !isLoopbackHost(r.Host) {
 		return false
 	}
 	for _, origin := range r.Header.Values("Origin") {
@@ -162,12 +163,12 @@ func straight(r *http.Request) bool {
 	return true
 }
 
-// crossSite reports whether a browser says that a page of another site sent r.
-func crossSite(r *http.Request) bool {
+// isCrossSite reports whether a browser says that a page of another site sent r.
+func isCrossSite(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Sec-Fetch-Site"), func(site string) bool { return site != "same-origin" && site != "none" })
 }
 
-func loopbackHost(host string) bool {
+func isLoopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}

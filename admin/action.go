@@ -17,7 +17,7 @@ const mostReason = 1000
 var (
 	ErrName     = fmt.Errorf("the name of the caller has 1 to %d bytes, and no characters that cannot be printed", mostName)
 	ErrReason   = fmt.Errorf("reason has more than %d bytes, or characters that cannot be printed, such as a line break", mostReason)
-	ErrNoReason = errors.New("a reason is needed: say why, for whoever reads the log later")
+	ErrNoReason = errors.New("a reason is needed: say why, for those who read the log later")
 )
 
 // Validate returns [ErrName] or [ErrReason] if Who or Reason cannot stand in the log, else nil.
@@ -70,7 +70,7 @@ func (b *Begun) End(ctx context.Context, detail string, err error) error {
 	e := b.entry
 	e.Result = "done"
 	if err != nil {
-		e.Result = "error: " + codeOf(err)
+		e.Result = "error: " + errorCode(err)
 	}
 	if detail != "" {
 		e.Detail = detail
@@ -91,8 +91,8 @@ func (a *Audit) Do(ctx context.Context, e Entry, do func() error) error {
 	return begun.End(ctx, "", do())
 }
 
-// codeOf returns the code of an error. Its text may have what must not lie in a log.
-func codeOf(err error) string {
+// errorCode returns the code of an error. Its text may have what must not lie in a log.
+func errorCode(err error) string {
 	switch {
 	case errors.Is(err, mqidem.ErrMayBeDone):
 		return "in-doubt"

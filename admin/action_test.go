@@ -11,9 +11,9 @@ import (
 
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
-	"github.com/retrysafe/retrysafe/sealstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
 )
 
 // TestEntryNames: a name and a reason are texts that a person can read, in any language. An action

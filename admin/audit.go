@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Entry is one line of the audit log.
@@ -18,7 +18,7 @@ type Entry struct {
 	At     time.Time `json:"at" doc:"time by the store's clock"`
 	Who    string    `json:"who" doc:"name of the caller"`
 	Origin string    `json:"origin,omitempty" doc:"how the name is known: token, proxy, loopback, or command if it was given with --by; absent: the program that wrote the entry does not say"`
-	Action string    `json:"action" doc:"what was done: resolve, reveal, redrive, discard, resume, forget, rewrap, replace-secret"`
+	Action string    `json:"action" doc:"what was done: resolve, reveal, search-answers, export, redrive, discard, resume, forget, rewrap, replace-secret"`
 	Object string    `json:"object" doc:"what it was done to: the hash of a record, the name of a queue with ids, or tenant and a hash of a tenant"`
 	Reason string    `json:"reason,omitempty" doc:"why, in the caller's words"`
 	Detail string    `json:"detail,omitempty" doc:"more about the action, such as the outcome that was set; in the entry of the result also what was done, such as counts"`
@@ -37,7 +37,7 @@ type Entry struct {
 type Audit struct {
 	store     storeapi.Store
 	namespace string
-	keep      time.Duration
+	retention time.Duration
 
 	mu   sync.Mutex
 	day  string
@@ -49,13 +49,13 @@ func NewAudit(s storeapi.Store, namespace string, keep time.Duration) *Audit {
 	if keep <= 0 {
 		keep = 400 * 24 * time.Hour
 	}
-	return &Audit{store: s, namespace: namespace, keep: keep}
+	return &Audit{store: s, namespace: namespace, retention: keep}
 }
 
 // dayForm is the form of a day, in UTC.
 const dayForm = "2006-01-02"
 
-func (a *Audit) key(day string, n int) storeapi.StoreKey {
+func (a *Audit) entryKey(day string, n int) storeapi.StoreKey {
 	return storeapi.StoreKey{Namespace: a.namespace, Layer: "audit", Key: storeapi.Key{Operation: day, ID: strconv.Itoa(n)}}
 }
 
@@ -64,7 +64,7 @@ func (a *Audit) key(day string, n int) storeapi.StoreKey {
 func (a *Audit) Write(ctx context.Context, e Entry) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now, err := a.store.Lookup(ctx, a.key("clock", 1))
+	now, err := a.store.Lookup(ctx, a.entryKey("clock", 1))
 	if err != nil {
 		return 0, fmt.Errorf("the audit log cannot be written: %w", err)
 	}
@@ -77,7 +77,7 @@ func (a *Audit) Write(ctx context.Context, e Entry) (int, error) {
 		return 0, fmt.Errorf("the audit log cannot be written: %w", err)
 	}
 	for n := a.last + 1; ; n++ {
-		written, err := a.put(ctx, day, n, e)
+		written, err := a.claimAndWrite(ctx, day, n, e)
 		if err != nil {
 			return 0, fmt.Errorf("the audit log cannot be written: %w", err)
 		}
@@ -87,8 +87,8 @@ func (a *Audit) Write(ctx context.Context, e Entry) (int, error) {
 	}
 }
 
-// put writes an entry under a number. written is false if another process has the number.
-func (a *Audit) put(ctx context.Context, day string, n int, e Entry) (written bool, err error) {
+// claimAndWrite writes an entry under a number. written is false if another process has the number.
+func (a *Audit) claimAndWrite(ctx context.Context, day string, n int, e Entry) (written bool, err error) {
 	e.Number = n
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *Audit) put(ctx context.Context, day string, n int, e Entry) (written bo
 	}
 	// Reexecute keeps a number whose writer died out of the list of what is in doubt.
 	req := storeapi.AcquireRequest{
-		Key: a.key(day, n), Owner: newOwner(), Lease: time.Minute, Retention: a.keep, OnDoubt: storeapi.Reexecute,
+		Key: a.entryKey(day, n), Owner: newOwner(), Lease: time.Minute, Retention: a.retention, OnDoubt: storeapi.Reexecute,
 	}
 	got, err := a.store.Acquire(ctx, req)
 	if err != nil || got.Status != storeapi.StatusAcquired {
@@ -104,7 +104,7 @@ func (a *Audit) put(ctx context.Context, day string, n int, e Entry) (written bo
 	}
 	_, err = a.store.Complete(ctx, storeapi.CompleteRequest{
 		Key: req.Key, Owner: req.Owner, Fence: got.Record.Fence, State: storeapi.StateCompleted,
-		Answer: storeapi.Answer{Codec: "json", Body: body, Kept: true}, Retention: a.keep, Quiet: true,
+		Answer: storeapi.Answer{Codec: "json", Body: body, Kept: true}, Retention: a.retention, Quiet: true,
 	})
 	return err == nil, err
 }
@@ -114,7 +114,7 @@ func (a *Audit) put(ctx context.Context, day string, n int, e Entry) (written bo
 func (a *Audit) lastUsed(ctx context.Context, day string, used int) (int, error) {
 	free := used + 1
 	for step := 1; ; step *= 2 {
-		taken, err := a.used(ctx, day, free)
+		taken, err := a.isUsed(ctx, day, free)
 		if err != nil {
 			return 0, err
 		}
@@ -125,7 +125,7 @@ func (a *Audit) lastUsed(ctx context.Context, day string, used int) (int, error)
 	}
 	for free-used > 1 {
 		middle := used + (free-used)/2
-		taken, err := a.used(ctx, day, middle)
+		taken, err := a.isUsed(ctx, day, middle)
 		switch {
 		case err != nil:
 			return 0, err
@@ -138,8 +138,8 @@ func (a *Audit) lastUsed(ctx context.Context, day string, used int) (int, error)
 	return used, nil
 }
 
-func (a *Audit) used(ctx context.Context, day string, n int) (bool, error) {
-	rec, err := a.store.Lookup(ctx, a.key(day, n))
+func (a *Audit) isUsed(ctx context.Context, day string, n int) (bool, error) {
+	rec, err := a.store.Lookup(ctx, a.entryKey(day, n))
 	return rec.State != 0, err
 }
 
@@ -158,7 +158,7 @@ func (a *Audit) Read(ctx context.Context, day time.Time, before, limit int) (ent
 	entries = []Entry{}
 	n := before - 1
 	for ; n > 0 && len(entries) < limit; n-- {
-		rec, err := a.store.Lookup(ctx, a.key(name, n))
+		rec, err := a.store.Lookup(ctx, a.entryKey(name, n))
 		if err != nil {
 			return nil, 0, err
 		}

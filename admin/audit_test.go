@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestAuditOfSeveralProcesses writes from four logs on one store at once: each entry is kept, under

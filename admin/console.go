@@ -21,20 +21,20 @@ type consoleFile struct {
 	plain, packed []byte
 }
 
-// console serves the page of the console. Its files are public: they have no data.
-func console() http.Handler {
+// consoleHandler serves the page of the console. Its files are public: they have no data.
+func consoleHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			problem(http.StatusMethodNotAllowed, "no-such-path", "the console is read by GET").write(w)
+			newProblem(http.StatusMethodNotAllowed, "no-such-path", "the console is read by GET").write(w)
 			return
 		}
 		name := strings.TrimPrefix(r.URL.Path, "/")
 		if name == "" {
 			name = "index.html"
 		}
-		f, ok := consoleSet()[name]
+		f, ok := consoleFilesByName()[name]
 		if !ok {
-			problem(http.StatusNotFound, "no-such-path", "the console is at /, and its API at "+prefix).write(w)
+			newProblem(http.StatusNotFound, "no-such-path", "the console is at /, and its API at "+prefix).write(w)
 			return
 		}
 		f.write(w, strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"))
@@ -59,8 +59,9 @@ var mediaOf = map[string]string{
 	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// consoleSet has the files of the page. They are read and compressed once, when one is asked for.
-var consoleSet = sync.OnceValue(readConsole)
+// consoleFilesByName has the files of the page. They are read and compressed once, when one is
+// asked for.
+var consoleFilesByName = sync.OnceValue(readConsole)
 
 func readConsole() map[string]*consoleFile {
 	files := map[string]*consoleFile{}

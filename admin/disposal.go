@@ -32,8 +32,8 @@ type disposedJSON struct {
 	Failed []string `json:"failed,omitempty" doc:"those that were left, with the code of the reason"`
 }
 
-// counts says what was done, for the audit log.
-func (d *disposedJSON) counts() string {
+// summary says what was done, for the audit log.
+func (d *disposedJSON) summary() string {
 	return fmt.Sprintf("%d done, %d gone, %d left", d.Done, d.Gone, len(d.Failed))
 }
 
@@ -43,9 +43,9 @@ const (
 	mostByRule = 10_000
 )
 
-// check reports what of a disposal cannot be. names is how many messages it names. All needs a
+// validate reports what of a disposal cannot be. names is how many messages it names. All needs a
 // count: a program that has counted none, or has forgotten to count, touches no message.
-func (in *Disposal) check(names int) error {
+func (in *Disposal) validate(names int) error {
 	rule := in.Topic != "" || in.Why != "" || in.Consumer != "" || in.Until != nil || in.Count != 0
 	switch {
 	case in.All == (names > 0):
@@ -59,7 +59,7 @@ func (in *Disposal) check(names int) error {
 	case !isText(in.Topic, mostReason) || !isText(in.Why, mostReason) || !isText(in.Consumer, mostReason):
 		return badRequest("topic, why and consumer are words, as counts show them")
 	}
-	return reasoned(in.Reason)
+	return checkReason(in.Reason)
 }
 
 // Choice returns the dead letters that in selects.
@@ -77,7 +77,7 @@ func (in *Disposal) Selection() string {
 	for _, p := range in.Places {
 		names = append(names, strconv.FormatInt(p, 10))
 	}
-	words := []string{joined(names)}
+	words := []string{joinNames(names)}
 	if in.All {
 		words[0] = "all"
 	}
@@ -98,8 +98,8 @@ func (in *Disposal) Selection() string {
 	return strings.Join(words, ", ")
 }
 
-// joined returns names for the audit log, at most 50.
-func joined(names []string) string {
+// joinNames returns names for the audit log, at most 50.
+func joinNames(names []string) string {
 	const most = 50
 	if len(names) > most {
 		return strings.Join(names[:most], " ") + fmt.Sprintf(" and %d more", len(names)-most)
@@ -126,8 +126,8 @@ type deadCountJSON struct {
 // mostGroups bounds the groups that are shown.
 const mostGroups = 100
 
-// see counts a message. It returns false when no more are counted.
-func (d *deadCountsJSON) see(of deadCountJSON, died time.Time) bool {
+// countMessage counts a message. It returns false when no more are counted.
+func (d *deadCountsJSON) countMessage(of deadCountJSON, died time.Time) bool {
 	if d.More = d.Count == mostByRule; d.More {
 		return false
 	}
@@ -148,8 +148,9 @@ func (d *deadCountJSON) add(died time.Time) {
 	}
 }
 
-// shown returns the counts with the largest groups. A group without a name cannot be a rule.
-func (d *deadCountsJSON) shown() *deadCountsJSON {
+// largestGroups returns the counts with the largest groups. A group without a name cannot be a
+// rule.
+func (d *deadCountsJSON) largestGroups() *deadCountsJSON {
 	d.Groups = slices.DeleteFunc(d.Groups, func(g deadCountJSON) bool { return g.Topic+g.Why == "" })
 	slices.SortStableFunc(d.Groups, func(a, b deadCountJSON) int { return b.Count - a.Count })
 	d.Groups = d.Groups[:min(mostGroups, len(d.Groups))]

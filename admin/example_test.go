@@ -8,8 +8,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // An operator lists what is in doubt, finds out that nothing was done, and says so. The next call

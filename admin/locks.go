@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/retrysafe/retrysafe/lock"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // locksJSON is a page of locks that are held. There is no operation that takes one away; see
@@ -26,22 +26,22 @@ type lockJSON struct {
 	Name    string  `json:"name,omitempty" doc:"its name; only revealed"`
 }
 
-func listLockers(c *call) (any, error) {
+func listLockers(c *apiCall) (any, error) {
 	return append([]string{}, slices.Sorted(maps.Keys(c.o.Locks))...), nil
 }
 
-func listLocks(c *call) (any, error) {
-	held, next, err := c.held()
-	return c.records.locks(held, next), err
+func listLocks(c *apiCall) (any, error) {
+	held, next, err := c.listHeld()
+	return c.records.describeLocks(held, next), err
 }
 
-func revealLocks(c *call) (any, error) {
-	held, next, err := c.held()
+func revealLocks(c *apiCall) (any, error) {
+	held, next, err := c.listHeld()
 	if err != nil {
 		return nil, err
 	}
-	out := c.records.locks(held, next)
-	err = c.revealed(c.o.Audit, "locks "+c.r.PathValue("name"), func() error {
+	out := c.records.describeLocks(held, next)
+	err = c.doReveal(c.o.Audit, "locks "+c.r.PathValue("name"), func() error {
 		for i := range held {
 			out.Locks[i].Name = held[i].Name
 		}
@@ -50,37 +50,37 @@ func revealLocks(c *call) (any, error) {
 	return out, err
 }
 
-// held returns the page of locks that the query selects.
-func (c *call) held() (held []lock.Held, next string, err error) {
+// listHeld returns the page of locks that the query selects.
+func (c *apiCall) listHeld() (held []lock.Held, next string, err error) {
 	lister := c.o.Locks[c.r.PathValue("name")]
 	if lister == nil {
-		return nil, "", problem(http.StatusNotFound, "not-found", "there are no locks of this name")
+		return nil, "", newProblem(http.StatusNotFound, "not-found", "there are no locks of this name")
 	}
-	limit, err := c.limit()
+	limit, err := c.pageLimit()
 	if err != nil {
 		return nil, "", err
 	}
-	after, err := c.records.refs.after(c.r.URL.Query().Get("after"))
+	after, err := c.records.refs.openAfter(c.r.URL.Query().Get("after"))
 	if err != nil {
 		return nil, "", err
 	}
 	page, err := lister.List(c.r.Context(), lock.ListRequest{After: after, Limit: limit})
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, "", problem(http.StatusNotFound, "no-list", "this backend cannot list its locks")
+		return nil, "", newProblem(http.StatusNotFound, "no-list", "this backend cannot list its locks")
 	}
-	return page.Locks, c.records.refs.next(page.Next), err
+	return page.Locks, c.records.refs.sealAfter(page.Next), err
 }
 
-func (d *Records) locks(held []lock.Held, next string) locksJSON {
+func (d *Records) describeLocks(held []lock.Held, next string) locksJSON {
 	out := locksJSON{Locks: []lockJSON{}, Next: next}
 	for i := range held {
-		out.Locks = append(out.Locks, d.lock(&held[i]))
+		out.Locks = append(out.Locks, d.describeLock(&held[i]))
 	}
 	return out
 }
 
-func (d *Records) lock(h *lock.Held) lockJSON {
-	l := lockJSON{Hash: d.lockHash(h.Name), Fence: uint64(h.Fence), Lease: seconds(h.Lease)}
+func (d *Records) describeLock(h *lock.Held) lockJSON {
+	l := lockJSON{Hash: d.lockHash(h.Name), Fence: uint64(h.Fence), Lease: toSeconds(h.Lease)}
 	if h.Waiting >= 0 {
 		l.Waiting = &h.Waiting
 	}

@@ -14,12 +14,12 @@ type object = map[string]any
 // openAPI serves the description of the API. It has no secret, and everybody may read it.
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	answer(w, http.StatusOK, description())
+	writeAnswer(w, http.StatusOK, description())
 }
 
 // description is the description as JSON. Everybody may ask for it, so it is made once.
 var description = sync.OnceValue(func() []byte {
-	text, err := document(OpenAPI())
+	text, err := marshalPrintable(OpenAPI())
 	if err != nil {
 		panic(err) // it is made of texts
 	}
@@ -38,7 +38,7 @@ func OpenAPI() map[string]any {
 			path = object{}
 			paths[prefix+r.path] = path
 		}
-		path[strings.ToLower(r.method)] = r.describe(schemas)
+		path[strings.ToLower(r.method)] = r.describeOperation(schemas)
 	}
 	schemaOf(reflect.TypeFor[Problem](), schemas)
 	return object{
@@ -55,15 +55,15 @@ func OpenAPI() map[string]any {
 	}
 }
 
-// describe returns the operation of a route, and adds its types to schemas.
-func (r *route) describe(schemas object) object {
+// describeOperation returns the operation of a route, and adds its types to schemas.
+func (r *route) describeOperation(schemas object) object {
 	op := object{
 		"operationId": r.operationID(), "summary": r.summary,
 		"description": "Needs the role " + r.need.String() + ".",
 		"security":    []object{{"token": []string{}}, {}},
 		"responses": object{
-			"200":     object{"description": "the document", "content": content("application/json", schemaOf(reflect.TypeOf(r.out), schemas))},
-			"default": object{"description": "what was wrong", "content": content("application/problem+json", object{"$ref": "#/components/schemas/Problem"})},
+			"200":     object{"description": "the document", "content": mediaContent("application/json", schemaOf(reflect.TypeOf(r.out), schemas))},
+			"default": object{"description": "what was wrong", "content": mediaContent("application/problem+json", object{"$ref": "#/components/schemas/Problem"})},
 		},
 	}
 	parameters := []object{}
@@ -79,7 +79,7 @@ func (r *route) describe(schemas object) object {
 		op["parameters"] = parameters
 	}
 	if r.in != nil {
-		op["requestBody"] = object{"required": true, "content": content("application/json", schemaOf(reflect.TypeOf(r.in), schemas))}
+		op["requestBody"] = object{"required": true, "content": mediaContent("application/json", schemaOf(reflect.TypeOf(r.in), schemas))}
 	}
 	return op
 }
@@ -89,7 +89,7 @@ func (r *route) operationID() string {
 	return strings.ToLower(r.method) + "-" + strings.Join(words, "-")
 }
 
-func content(media string, schema object) object { return object{media: object{"schema": schema}} }
+func mediaContent(media string, schema object) object { return object{media: object{"schema": schema}} }
 
 // schemaOf returns the schema of a type: a reference for a struct, which it adds to schemas.
 func schemaOf(t reflect.Type, schemas object) object {

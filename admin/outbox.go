@@ -43,13 +43,13 @@ type deadMessageJSON struct {
 	Error    string    `json:"error,omitempty" doc:"last error of the publisher; only revealed"`
 }
 
-func listOutboxes(c *call) (any, error) {
+func listOutboxes(c *apiCall) (any, error) {
 	out := []outboxStatsJSON{}
 	for _, name := range slices.Sorted(maps.Keys(c.o.Outboxes)) {
 		s, err := c.o.Outboxes[name].Stats(c.r.Context())
-		one := outboxStatsJSON{Name: name, Pending: s.Pending, Waiting: s.Waiting, Dead: s.Dead, Oldest: seconds(s.Oldest)}
+		one := outboxStatsJSON{Name: name, Pending: s.Pending, Waiting: s.Waiting, Dead: s.Dead, Oldest: toSeconds(s.Oldest)}
 		if err != nil {
-			c.failed("/outboxes/"+name, err)
+			c.logFailure("/outboxes/"+name, err)
 			one.Error = "the database does not answer"
 		}
 		out = append(out, one)
@@ -57,27 +57,27 @@ func listOutboxes(c *call) (any, error) {
 	return out, nil
 }
 
-func (c *call) outbox() (string, Outbox, error) {
+func (c *apiCall) findOutbox() (string, Outbox, error) {
 	name := c.r.PathValue("name")
 	o := c.o.Outboxes[name]
 	if o == nil {
-		return name, nil, problem(http.StatusNotFound, "not-found", "there is no outbox of this name")
+		return name, nil, newProblem(http.StatusNotFound, "not-found", "there is no outbox of this name")
 	}
 	return name, o, nil
 }
 
-func listDead(c *call) (any, error) {
-	dead, err := c.dead()
+func listDead(c *apiCall) (any, error) {
+	dead, err := c.listDead()
 	return shownDead(dead), err
 }
 
-func revealDead(c *call) (any, error) {
-	dead, err := c.dead()
+func revealDead(c *apiCall) (any, error) {
+	dead, err := c.listDead()
 	if err != nil {
 		return nil, err
 	}
 	out := shownDead(dead)
-	err = c.revealed(c.o.Audit, "outbox "+c.r.PathValue("name"), func() error {
+	err = c.doReveal(c.o.Audit, "outbox "+c.r.PathValue("name"), func() error {
 		for i := range dead {
 			out[i].ID, out[i].Key, out[i].Error = dead[i].ID, dead[i].Key, dead[i].Error
 		}
@@ -86,17 +86,17 @@ func revealDead(c *call) (any, error) {
 	return out, err
 }
 
-// dead returns the dead messages that the query selects.
-func (c *call) dead() ([]outbox.DeadMessage, error) {
-	_, o, err := c.outbox()
+// listDead returns the dead messages that the query selects.
+func (c *apiCall) listDead() ([]outbox.DeadMessage, error) {
+	_, o, err := c.findOutbox()
 	if err != nil {
 		return nil, err
 	}
-	after, err := c.number("after", 0, math.MaxInt)
+	after, err := c.numberParameter("after", 0, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := c.limit()
+	limit, err := c.pageLimit()
 	if err != nil {
 		return nil, err
 	}
@@ -113,48 +113,48 @@ func shownDead(dead []outbox.DeadMessage) []deadMessageJSON {
 	return out
 }
 
-func redriveOutbox(c *call) (any, error) { return c.dispose("redrive", Outbox.Redrive) }
-func discardOutbox(c *call) (any, error) { return c.dispose("discard", Outbox.Discard) }
+func redriveOutbox(c *apiCall) (any, error) { return c.disposeMessages("redrive", Outbox.Redrive) }
+func discardOutbox(c *apiCall) (any, error) { return c.disposeMessages("discard", Outbox.Discard) }
 
-func (c *call) dispose(action string, do func(Outbox, context.Context, ...string) (int, error)) (any, error) {
+func (c *apiCall) disposeMessages(action string, do func(Outbox, context.Context, ...string) (int, error)) (any, error) {
 	var in Disposal
-	if err := c.decode(&in); err != nil {
+	if err := c.decodeBody(&in); err != nil {
 		return nil, err
 	}
-	if err := in.check(len(in.Places)); err != nil {
+	if err := in.validate(len(in.Places)); err != nil {
 		return nil, err
 	}
 	if len(in.Letters) > 0 || in.Why != "" || in.Consumer != "" || in.NotDone {
 		return nil, badRequest("letters, why, consumer and not_done are of dead letters; an outbox has places and topic")
 	}
-	name, o, err := c.outbox()
+	name, o, err := c.findOutbox()
 	if err != nil {
 		return nil, err
 	}
 	out := &disposedJSON{}
-	ids, places, err := placed(c.r.Context(), o, &in, out)
+	ids, places, err := selectMessages(c.r.Context(), o, &in, out)
 	if err != nil {
 		return nil, err
 	}
 	e := Entry{Action: action, Object: "outbox " + name, Reason: in.Reason, Detail: fmt.Sprintf("%d messages: %s", len(ids), in.Selection())}
 	if in.All && len(places) > 0 {
-		e.Detail += ": " + joined(places)
+		e.Detail += ": " + joinNames(places)
 	}
-	err = c.audited(c.o.Audit, e, func() (detail string, err error) {
+	err = c.doAudited(c.o.Audit, e, func() (detail string, err error) {
 		for batch := range slices.Chunk(ids, 1000) {
 			n, err := do(o, c.r.Context(), batch...)
 			if out.Done += n; err != nil {
-				return out.counts(), err
+				return out.summary(), err
 			}
 		}
-		return out.counts(), nil
+		return out.summary(), nil
 	})
 	return out, err
 }
 
-// placed returns the ids and the places of the messages that in names, of all at most in.Count, and
-// reports in out whether there are more.
-func placed(ctx context.Context, o Outbox, in *Disposal, out *disposedJSON) (ids, places []string, err error) {
+// selectMessages returns the ids and the places of the messages that in names, of all at most
+// in.Count, and reports in out whether there are more.
+func selectMessages(ctx context.Context, o Outbox, in *Disposal, out *disposedJSON) (ids, places []string, err error) {
 	wants := func(m *outbox.DeadMessage) bool {
 		return in.All && (in.Topic == "" || m.Topic == in.Topic) && (in.Until == nil || !m.Died.After(*in.Until)) || slices.Contains(in.Places, m.Place)
 	}
@@ -190,12 +190,12 @@ func eachDead(ctx context.Context, o Outbox, see func(*outbox.DeadMessage) bool)
 	}
 }
 
-func countDead(c *call) (any, error) {
-	_, o, err := c.outbox()
+func countDead(c *apiCall) (any, error) {
+	_, o, err := c.findOutbox()
 	if err != nil {
 		return nil, err
 	}
 	out := &deadCountsJSON{Groups: []deadCountJSON{}}
-	err = eachDead(c.r.Context(), o, func(m *outbox.DeadMessage) bool { return out.see(deadCountJSON{Topic: m.Topic}, m.Died) })
-	return out.shown(), err
+	err = eachDead(c.r.Context(), o, func(m *outbox.DeadMessage) bool { return out.countMessage(deadCountJSON{Topic: m.Topic}, m.Died) })
+	return out.largestGroups(), err
 }

@@ -19,12 +19,14 @@ type Problem struct {
 // Error returns the detail.
 func (p *Problem) Error() string { return p.Detail }
 
-func problem(status int, code, detail string) *Problem {
+func newProblem(status int, code, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
 }
 
 // badRequest is the problem of a request that cannot be understood.
-func badRequest(detail string) *Problem { return problem(http.StatusBadRequest, "bad-request", detail) }
+func badRequest(detail string) *Problem {
+	return newProblem(http.StatusBadRequest, "bad-request", detail)
+}
 
 // problemOf returns the document of an error of a handler.
 func problemOf(err error) *Problem {
@@ -33,23 +35,23 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, retrysafe.ErrNotFound):
-		return problem(http.StatusNotFound, "not-found", "there is no such record; it may have expired")
+		return newProblem(http.StatusNotFound, "not-found", "there is no such record; it may have expired")
 	case errors.Is(err, retrysafe.ErrFenceChanged):
-		return problem(http.StatusConflict, "changed", "the record has changed since you looked at it; look at it again")
+		return newProblem(http.StatusConflict, "changed", "the record has changed since you looked at it; look at it again")
 	case errors.Is(err, retrysafe.ErrInProgress):
-		return problem(http.StatusConflict, "in-progress", "an attempt holds the record and may still act; wait until its lease ends, or force")
+		return newProblem(http.StatusConflict, "in-progress", "an attempt holds the record and may still act; wait until its lease ends, or force")
 	case errors.Is(err, retrysafe.ErrDuplicate):
-		return problem(http.StatusConflict, "completed", "the record is completed: it has its answer, which is never changed")
+		return newProblem(http.StatusConflict, "completed", "the record is completed: it has its answer, which is never changed")
 	case errors.Is(err, retrysafe.ErrUnconfirmed):
-		return problem(http.StatusServiceUnavailable, "unconfirmed", "the store did not confirm the change, which may have been made; look at the record again")
+		return newProblem(http.StatusServiceUnavailable, "unconfirmed", "the store did not confirm the change, which may have been made; look at the record again")
 	case errors.Is(err, errReference):
-		return problem(http.StatusNotFound, "not-found", err.Error())
+		return newProblem(http.StatusNotFound, "not-found", err.Error())
 	case errors.Is(err, ErrNoQuotas):
-		return problem(http.StatusNotFound, "no-quotas", err.Error())
+		return newProblem(http.StatusNotFound, "no-quotas", err.Error())
 	case errors.Is(err, ErrAmbiguous):
-		return problem(http.StatusConflict, "ambiguous", err.Error())
+		return newProblem(http.StatusConflict, "ambiguous", err.Error())
 	}
-	return problem(http.StatusServiceUnavailable, "unavailable", "the store did not answer, or refused; the log of this server has the error")
+	return newProblem(http.StatusServiceUnavailable, "unavailable", "the store did not answer, or refused; the log of this server has the error")
 }
 
 func (p *Problem) write(w http.ResponseWriter) {
@@ -57,6 +59,6 @@ func (p *Problem) write(w http.ResponseWriter) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="retrysafe"`)
 	}
-	text, _ := document(p) // it has strings and a number
-	answer(w, p.Status, text)
+	text, _ := marshalPrintable(p) // it has strings and a number
+	writeAnswer(w, p.Status, text)
 }

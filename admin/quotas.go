@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // ErrNoQuotas says that a store does not report what tenants use.
@@ -24,10 +24,35 @@ func (d *Records) Usage(ctx context.Context, req storeapi.UsageRequest) (storeap
 	return u, err
 }
 
+// UsageOfAny returns the usage of the one of several tenants of which something was counted, as
+// [Records.AccountsOf] returns them. several reports whether that is more than one of them.
+func (d *Records) UsageOfAny(ctx context.Context, namespace string, tenants []string) (u storeapi.Usage, several bool, err error) {
+	found := 0
+	for _, tenant := range tenants {
+		req := storeapi.UsageRequest{Namespace: namespace, Tenant: tenant}
+		if err := req.Validate(); err != nil {
+			return u, false, err
+		}
+		one, err := d.Usage(ctx, req)
+		if err != nil {
+			return u, false, err
+		}
+		used := one.Keys != 0 || one.Bytes != 0 || len(one.Rates) > 0
+		if used {
+			found++
+		}
+		if used || u.Now.IsZero() {
+			u = one
+		}
+	}
+	return u, found > 1, nil
+}
+
 // tenantJSON names a caller of the service.
 type tenantJSON struct {
 	Namespace string `json:"namespace,omitempty" doc:"the service; absent: the server's own"`
 	Tenant    string `json:"tenant" doc:"the caller, or empty; in the body, so that it stands in no log"`
+	User      string `json:"user,omitempty" doc:"the caller as people know it, in place of tenant; see the list of records. A gateway that does not verify its callers counts by the whole Authorization header: credential:AUTHORIZATION"`
 }
 
 // quotaJSON is what a tenant uses of its limits. The limits are in the service's configuration,
@@ -46,22 +71,30 @@ type rateQuotaJSON struct {
 	Idle      float64 `json:"idle_s" doc:"seconds until the whole burst is free, if no key comes"`
 }
 
-func findQuota(c *call) (any, error) {
+func findQuota(c *apiCall) (any, error) {
 	var in tenantJSON
-	if err := c.decode(&in); err != nil {
+	if err := c.decodeBody(&in); err != nil {
 		return nil, err
 	}
-	namespace, err := c.namespace(in.Namespace)
+	namespace, err := c.resolveNamespace(in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	req := storeapi.UsageRequest{Namespace: namespace, Tenant: in.Tenant}
-	if err := req.Validate(); err != nil {
+	accounts, err := c.tenantsOf(in.User, in.Tenant, namespace, c.records.AccountsOf)
+	if err != nil {
+		return nil, err
+	}
+	if accounts == nil {
+		accounts = []string{in.Tenant}
+	}
+	u, several, err := c.records.UsageOfAny(c.r.Context(), namespace, accounts)
+	switch {
+	case errors.Is(err, storeapi.ErrInvalidKey):
 		return nil, badRequest(err.Error())
-	}
-	u, err := c.records.Usage(c.r.Context(), req)
-	if err != nil {
+	case err != nil:
 		return nil, err
+	case several:
+		return nil, badRequest("several tenants with something counted have this name; name the caller by its kind, such as basic:NAME")
 	}
 	out := quotaJSON{Keys: u.Keys, Bytes: u.Bytes, Rates: []rateQuotaJSON{}}
 	if !u.Frees.IsZero() {
@@ -69,7 +102,7 @@ func findQuota(c *call) (any, error) {
 		out.Frees = &at
 	}
 	for _, r := range u.Rates {
-		out.Rates = append(out.Rates, rateQuotaJSON{PerSecond: r.PerSecond, Used: r.Used, Idle: seconds(r.Idle)})
+		out.Rates = append(out.Rates, rateQuotaJSON{PerSecond: r.PerSecond, Used: r.Used, Idle: toSeconds(r.Idle)})
 	}
 	return out, nil
 }

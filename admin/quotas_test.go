@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 func TestQuota(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // references makes names of records and of pages for URLs. A name of a record has the whole key,
@@ -51,22 +51,22 @@ func newReferences(secret []byte) *references {
 
 // The purposes of a text: a page of a list is no reference of a record.
 const (
-	ofRecord = "record"
-	ofPage   = "page"
+	purposeRecord = "record"
+	purposePage   = "page"
 )
 
-// of returns the name of a record.
-func (r *references) of(k storeapi.StoreKey) (string, error) {
+// nameRecord returns the name of a record.
+func (r *references) nameRecord(k storeapi.StoreKey) (string, error) {
 	text, err := k.MarshalText()
 	if err != nil {
 		return "", err
 	}
-	return r.seal(ofRecord, text), nil
+	return r.sealText(purposeRecord, text), nil
 }
 
-// seal encrypts a text for a purpose. The purpose is a part of the nonce's digest, so that two
+// sealText encrypts a text for a purpose. The purpose is a part of the nonce's digest, so that two
 // purposes never share a nonce.
-func (r *references) seal(purpose string, text []byte) string {
+func (r *references) sealText(purpose string, text []byte) string {
 	m := hmac.New(sha256.New, r.mac)
 	m.Write([]byte(purpose + "\x00"))
 	m.Write(text)
@@ -76,8 +76,8 @@ func (r *references) seal(purpose string, text []byte) string {
 
 var errReference = errors.New("this is no reference of a record of this service; list the records again")
 
-// open returns the text that was sealed for a purpose.
-func (r *references) open(purpose, name string) ([]byte, error) {
+// openText returns the text that was sealed for a purpose.
+func (r *references) openText(purpose, name string) ([]byte, error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(name)
 	if err != nil || strings.ContainsAny(name, "\r\n") || len(sealed) < r.aead.NonceSize() {
 		// base64 skips line breaks
@@ -91,30 +91,30 @@ func (r *references) open(purpose, name string) ([]byte, error) {
 	return text, nil
 }
 
-// key returns the key that a name stands for.
-func (r *references) key(name string) (k storeapi.StoreKey, err error) {
-	text, err := r.open(ofRecord, name)
+// recordKey returns the key that a name stands for.
+func (r *references) recordKey(name string) (k storeapi.StoreKey, err error) {
+	text, err := r.openText(purposeRecord, name)
 	if err == nil && k.UnmarshalText(text) != nil {
 		err = errReference
 	}
 	return k, err
 }
 
-// next returns the parameter after of the next page. Stores and locks page by names, which may be
-// secrets.
-func (r *references) next(after string) string {
+// sealAfter returns the parameter after of the next page. Stores and locks page by names, which may
+// be secrets.
+func (r *references) sealAfter(after string) string {
 	if after == "" {
 		return ""
 	}
-	return r.seal(ofPage, []byte(after))
+	return r.sealText(purposePage, []byte(after))
 }
 
-// after returns what next has sealed.
-func (r *references) after(next string) (string, error) {
+// openAfter returns what sealAfter has sealed.
+func (r *references) openAfter(next string) (string, error) {
 	if next == "" {
 		return "", nil
 	}
-	text, err := r.open(ofPage, next)
+	text, err := r.openText(purposePage, next)
 	if err != nil {
 		return "", badRequest("after is not a next of this server; begin with the first page")
 	}

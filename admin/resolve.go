@@ -26,29 +26,29 @@ type resolutionJSON struct {
 // httpLayers are the layers whose answers are HTTP answers.
 var httpLayers = []string{"gw", "http", "nginx", "token"}
 
-func resolveRecord(c *call) (any, error) {
+func resolveRecord(c *apiCall) (any, error) {
 	var in resolutionJSON
-	if err := c.decode(&in); err != nil {
+	if err := c.decodeBody(&in); err != nil {
 		return nil, err
 	}
-	if err := reasoned(in.Reason); err != nil {
+	if err := checkReason(in.Reason); err != nil {
 		return nil, err
 	}
-	res, err := in.resolution(c.caller.Name)
+	res, err := in.toResolution(c.caller.Name)
 	if err != nil {
 		return nil, badRequest(err.Error())
 	}
-	key, rec, err := c.located()
+	key, rec, err := c.findRecord()
 	if err != nil {
 		return nil, err
 	}
-	if reserved(key.Layer) {
+	if isReservedLayer(key.Layer) {
 		return nil, badRequest("entries of the audit log and the check value of the secret are never resolved")
 	}
 	if in.Status != 0 && !slices.Contains(httpLayers, key.Layer) {
 		return nil, badRequest("status makes an HTTP answer, and this record is of layer " + key.Layer + "; leave it out")
 	}
-	err = c.audited(c.log(key.Namespace), Entry{Action: "resolve", Object: c.records.Hash(key), Reason: in.Reason, Detail: in.Outcome}, func() (string, error) {
+	err = c.doAudited(c.auditLog(key.Namespace), Entry{Action: "resolve", Object: c.records.Hash(key), Reason: in.Reason, Detail: in.Outcome}, func() (string, error) {
 		return "", c.records.Resolve(c.r.Context(), key, res)
 	})
 	if err != nil {
@@ -57,11 +57,11 @@ func resolveRecord(c *call) (any, error) {
 	if rec, err = c.records.Lookup(c.r.Context(), key); err != nil {
 		return nil, err
 	}
-	return c.records.detail(&rec), nil
+	return c.records.describeRecord(&rec), nil
 }
 
-// resolution converts the document. Its errors name the members of the document.
-func (in *resolutionJSON) resolution(by string) (res retrysafe.Resolution, err error) {
+// toResolution converts the document. Its errors name the members of the document.
+func (in *resolutionJSON) toResolution(by string) (res retrysafe.Resolution, err error) {
 	res = retrysafe.Resolution{Fence: retrysafe.Fence(in.Fence), Force: in.Force, By: by}
 	if in.Fence == 0 {
 		return res, errors.New("fence is needed: the record shows it, and it makes sure that the record is still what you saw")
@@ -76,14 +76,14 @@ func (in *resolutionJSON) resolution(by string) (res retrysafe.Resolution, err e
 		res.Outcome, res.Failure = retrysafe.Failed, &retrysafe.Failure{Code: "resolved", Message: in.Failure}
 	case "done":
 		res.Outcome = retrysafe.Done
-		res.Answer, err = in.answer()
+		res.Answer, err = in.storedAnswer()
 	default:
 		err = errors.New("outcome is done, failed or not-done")
 	}
 	return res, err
 }
 
-func (in *resolutionJSON) answer() (retrysafe.Answer, error) {
+func (in *resolutionJSON) storedAnswer() (retrysafe.Answer, error) {
 	if in.Status == 0 {
 		if in.Body != "" || in.Location != "" || in.ContentType != "" {
 			return retrysafe.Answer{}, errors.New("body, location and content_type belong to an answer: give its status too")

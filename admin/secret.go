@@ -9,21 +9,22 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/secretvalue"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// reserved reports whether a layer has no calls: the audit log, and the check value of the secret.
-func reserved(layer string) bool { return layer == "audit" || layer == secretvalue.Layer }
+// isReservedLayer reports whether a layer has no calls: the audit log, and the check value of the
+// secret.
+func isReservedLayer(layer string) bool { return layer == "audit" || layer == secretvalue.Layer }
 
 // CheckSecret compares the secret of d with the check value of a namespace, and never writes
 // that. The error is [retrysafe.ErrSecretChanged], or one of the store. known is false if the
 // namespace has no check value: none of its processes has called [retrysafe.Engine.CheckSecret].
 func (d *Records) CheckSecret(ctx context.Context, namespace string) (known bool, err error) {
-	_, known, err = d.checkSecret(ctx, namespace)
+	_, known, err = d.compareSecret(ctx, namespace)
 	return known, err
 }
 
-func (d *Records) checkSecret(ctx context.Context, namespace string) (rec storeapi.Record, known bool, err error) {
+func (d *Records) compareSecret(ctx context.Context, namespace string) (rec storeapi.Record, known bool, err error) {
 	rec, err = d.store.Lookup(ctx, secretvalue.Key(namespace))
 	if err != nil || rec.State == 0 {
 		return rec, false, err
@@ -38,15 +39,15 @@ func (d *Records) checkSecret(ctx context.Context, namespace string) (rec storea
 	return rec, true, err
 }
 
-// sameSecret returns an error if a namespace was used with another secret than that of this server:
-// no one would find the hash of a record in the audit log.
-func (c *call) sameSecret(namespace string) error {
+// checkSecret returns an error if a namespace was used with another secret than that of this
+// server: no one would find the hash of a record in the audit log.
+func (c *apiCall) checkSecret(namespace string) error {
 	if namespace == "" {
 		return nil
 	}
 	_, err := c.records.CheckSecret(c.r.Context(), namespace)
 	if errors.Is(err, retrysafe.ErrSecretChanged) {
-		return problem(http.StatusConflict, "other-secret", fmt.Sprintf("namespace %q was used with another secret than that of this server, so nothing is changed or "+
+		return newProblem(http.StatusConflict, "other-secret", fmt.Sprintf("namespace %q was used with another secret than that of this server, so nothing is changed or "+
 			"revealed here; start this server with the RETRYSAFE_SECRET of that service, or ask the one of that service", namespace))
 	}
 	return err
@@ -61,7 +62,7 @@ const secretTries = 5
 // ones from now on: a retry of an earlier request runs again.
 func (d *Records) ReplaceSecret(ctx context.Context, namespace string) (replaced bool, err error) {
 	for range secretTries {
-		rec, known, err := d.checkSecret(ctx, namespace)
+		rec, known, err := d.compareSecret(ctx, namespace)
 		switch {
 		case known && err == nil:
 			return replaced, nil
@@ -75,9 +76,9 @@ func (d *Records) ReplaceSecret(ctx context.Context, namespace string) (replaced
 	return replaced, errors.New("the check value of the secret was not replaced: the store did not answer, or others change it; run the command again")
 }
 
-// otherSecret returns the error of the first of some namespaces that was used with another secret
-// than that of d, or nil.
-func (d *Records) otherSecret(ctx context.Context, namespaces map[string]bool) error {
+// findOtherSecret returns the error of the first of some namespaces that was used with another
+// secret than that of d, or nil.
+func (d *Records) findOtherSecret(ctx context.Context, namespaces map[string]bool) error {
 	for namespace := range namespaces {
 		if namespace == "" {
 			continue
@@ -95,9 +96,9 @@ func (d *Records) noteSecrets(ctx context.Context, records []storeapi.Record) {
 	for i := range records {
 		namespace := records[i].Key.Namespace
 		d.mu.Lock()
-		done := d.noted[namespace] || len(d.noted) >= maxEngines
+		done := d.secretChecked[namespace] || len(d.secretChecked) >= maxEngines
 		if !done {
-			d.noted[namespace] = true
+			d.secretChecked[namespace] = true
 		}
 		d.mu.Unlock()
 		if done {

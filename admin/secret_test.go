@@ -11,12 +11,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/nearstore"
-	"github.com/retrysafe/retrysafe/sealstore"
-	"github.com/retrysafe/retrysafe/shardstore"
-	"github.com/retrysafe/retrysafe/storeapi"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/nearstore"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 const oneSecret, otherSecret = "the secret of the shop", "another secret of the shop"

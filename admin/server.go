@@ -56,10 +56,10 @@ type Server struct {
 	o       Options
 	mux     *http.ServeMux
 	csrf    *http.CrossOriginProtection
-	busy    turns // requests that are worked on
+	slots   workSlots // requests that are worked on
 
-	refusals seldom
-	failures seldom
+	refusals logLimiter
+	failures logLimiter
 }
 
 // New returns a Server. The error says what of the options cannot be used.
@@ -79,15 +79,15 @@ func New(d *Records, options *Options) (*Server, error) {
 	}
 	s := &Server{
 		records: d, o: o, mux: http.NewServeMux(), csrf: http.NewCrossOriginProtection(),
-		busy: make(turns, mostAtOnce),
+		slots: make(workSlots, mostAtOnce),
 	}
 	for i := range routes {
-		s.mux.HandleFunc(routes[i].method+" "+prefix+routes[i].path, s.handler(&routes[i]))
+		s.mux.HandleFunc(routes[i].method+" "+prefix+routes[i].path, s.handlerFor(&routes[i]))
 	}
 	s.mux.HandleFunc("GET "+prefix+"/openapi.json", s.openAPI)
-	s.mux.HandleFunc(prefix+"/", s.nothing)
+	s.mux.HandleFunc(prefix+"/", s.answerUnknownPath)
 	if o.Console {
-		s.mux.Handle("/", console())
+		s.mux.Handle("/", consoleHandler())
 	}
 	return s, nil
 }
@@ -104,29 +104,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
-	bound(w)
-	if s.csrf.Check(r) != nil || strings.HasPrefix(r.URL.Path, prefix+"/") && crossSite(r) {
-		p := problem(http.StatusForbidden, "cross-origin", "this request came from a page of another site")
+	setTimeLimits(w)
+	if s.csrf.Check(r) != nil || strings.HasPrefix(r.URL.Path, prefix+"/") && isCrossSite(r) {
+		p := newProblem(http.StatusForbidden, "cross-origin", "this request came from a page of another site")
 		_, route := s.mux.Handler(r)
-		s.refused(r, "", strings.Replace(route, prefix, "", 1), p)
+		s.reportRefusal(r, "", strings.Replace(route, prefix, "", 1), p)
 		p.write(w)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// nothing answers a request that is for no route.
-func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
+// answerUnknownPath answers a request that is for no route.
+func (s *Server) answerUnknownPath(w http.ResponseWriter, r *http.Request) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		other := *r
 		other.Method = method
 		if _, pattern := s.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") {
 			w.Header().Set("Allow", method)
-			problem(http.StatusMethodNotAllowed, "no-such-method", "this path has "+method+" only").write(w)
+			newProblem(http.StatusMethodNotAllowed, "no-such-method", "this path has "+method+" only").write(w)
 			return
 		}
 	}
-	problem(http.StatusNotFound, "no-such-path", "there is nothing here; "+prefix+"/openapi.json has what there is").write(w)
+	newProblem(http.StatusNotFound, "no-such-path", "there is nothing here; "+prefix+"/openapi.json has what there is").write(w)
 }
 
 // route is one operation of the API.
@@ -136,14 +136,14 @@ type route struct {
 	summary      string
 	query        []parameter
 	in, out      any // zero values of the documents; in is nil without a body
-	handle       func(*call) (any, error)
+	handle       func(*apiCall) (any, error)
 }
 
 // parameter is one of the query.
 type parameter struct{ name, kind, doc string }
 
-// call is one request that was let in.
-type call struct {
+// apiCall is one request that was let in.
+type apiCall struct {
 	*Server
 	r      *http.Request
 	caller Caller
@@ -151,54 +151,54 @@ type call struct {
 	body   []byte
 }
 
-// handler returns the HTTP handler of a route.
-func (s *Server) handler(to *route) http.HandlerFunc {
+// handlerFor returns the HTTP handler of a route.
+func (s *Server) handlerFor(to *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Server: s, r: r}
-		out, err := c.serve(to, w)
+		c := &apiCall{Server: s, r: r}
+		out, err := c.perform(to, w)
 		var text []byte
 		if err == nil {
-			text, err = document(out)
+			text, err = marshalPrintable(out)
 		}
 		if err != nil {
 			var p *Problem
 			if !errors.As(err, &p) {
-				s.failed(to.path, err)
+				s.logFailure(to.path, err)
 			}
 			p = problemOf(err)
-			s.refused(r, c.caller.Name, to.method+" "+to.path, p)
+			s.reportRefusal(r, c.caller.Name, to.method+" "+to.path, p)
 			p.write(w)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		answer(w, http.StatusOK, text)
+		writeAnswer(w, http.StatusOK, text)
 	}
 }
 
-// serve lets the caller in and does what it asks for.
-func (c *call) serve(to *route, w http.ResponseWriter) (out any, err error) {
-	if c.caller, c.origin, err = c.Server.caller(c.r); err != nil {
-		return nil, problem(http.StatusUnauthorized, "unauthenticated", err.Error())
+// perform lets the caller in and does what it asks for.
+func (c *apiCall) perform(to *route, w http.ResponseWriter) (out any, err error) {
+	if c.caller, c.origin, err = c.Server.identifyCaller(c.r); err != nil {
+		return nil, newProblem(http.StatusUnauthorized, "unauthenticated", err.Error())
 	}
 	if !c.caller.Roles.Has(to.need) {
-		return nil, c.forbidden(to.need)
+		return nil, c.forbiddenProblem(to.need)
 	}
-	if err := to.asked(c.r.URL.RawQuery); err != nil {
+	if err := to.checkQuery(c.r.URL.RawQuery); err != nil {
 		return nil, err
 	}
 	if c.body, err = readBody(to, w, c.r); err != nil {
 		return nil, err
 	}
-	if err := c.busy.take(c.r.Context()); err != nil {
+	if err := c.slots.acquire(c.r.Context()); err != nil {
 		return nil, err
 	}
-	defer c.busy.back()
+	defer c.slots.release()
 	return to.handle(c)
 }
 
-// asked reports what of a query does not belong to the route. A parameter that is not known, or is
-// there twice, would not select what its sender means.
-func (r *route) asked(query string) error {
+// checkQuery reports what of a query does not belong to the route. A parameter that is not known,
+// or is there twice, would not select what its sender means.
+func (r *route) checkQuery(query string) error {
 	names := []string{}
 	for _, p := range r.query {
 		names = append(names, p.name)
@@ -222,8 +222,8 @@ func (r *route) asked(query string) error {
 	return nil
 }
 
-// number returns a parameter of the query, or fallback without one.
-func (c *call) number(name string, fallback, most int) (int, error) {
+// numberParameter returns a parameter of the query, or fallback without one.
+func (c *apiCall) numberParameter(name string, fallback, most int) (int, error) {
 	text := c.r.URL.Query().Get(name)
 	if text == "" {
 		return fallback, nil
@@ -235,9 +235,9 @@ func (c *call) number(name string, fallback, most int) (int, error) {
 	return n, nil
 }
 
-// limit returns the length of a page: the parameter limit, or 100 without one.
-func (c *call) limit() (int, error) {
-	n, err := c.number("limit", 100, 1000)
+// pageLimit returns the length of a page: the parameter limit, or 100 without one.
+func (c *apiCall) pageLimit() (int, error) {
+	n, err := c.numberParameter("limit", 100, 1000)
 	if err != nil || n == 0 {
 		return 0, badRequest("limit is a number from 1 to 1000")
 	}
@@ -249,26 +249,26 @@ type lookJSON struct {
 	Reason string `json:"reason" doc:"why; it is written to the audit log"`
 }
 
-// revealed looks at what is hidden of an object, with its entries in an audit log. The reason is in
+// doReveal looks at what is hidden of an object, with its entries in an audit log. The reason is in
 // the body, so that it stands in no address and no access log.
-func (c *call) revealed(log *Audit, object string, look func() error) error {
+func (c *apiCall) doReveal(log *Audit, object string, look func() error) error {
 	var in lookJSON
-	if err := c.decode(&in); err != nil {
+	if err := c.decodeBody(&in); err != nil {
 		return err
 	}
-	if err := reasoned(in.Reason); err != nil {
+	if err := checkReason(in.Reason); err != nil {
 		return err
 	}
-	return c.audited(log, Entry{Action: "reveal", Object: object, Reason: in.Reason}, func() (string, error) { return "", look() })
+	return c.doAudited(log, Entry{Action: "reveal", Object: object, Reason: in.Reason}, func() (string, error) { return "", look() })
 }
 
-// audited does an action with its entries in an audit log. do returns what the entry of the result
-// says in detail; empty: the detail of e.
-func (c *call) audited(log *Audit, e Entry, do func() (string, error)) error {
+// doAudited does an action with its entries in an audit log. do returns what the entry of the
+// result says in detail; empty: the detail of e.
+func (c *apiCall) doAudited(log *Audit, e Entry, do func() (string, error)) error {
 	if log == nil {
-		return problem(http.StatusForbidden, "no-audit", "this server has no audit log, so nothing is changed or revealed here")
+		return newProblem(http.StatusForbidden, "no-audit", "this server has no audit log, so nothing is changed or revealed here")
 	}
-	if err := c.sameSecret(log.namespace); err != nil {
+	if err := c.checkSecret(log.namespace); err != nil {
 		return err
 	}
 	e.Who, e.Origin = c.caller.Name, c.origin
@@ -280,8 +280,8 @@ func (c *call) audited(log *Audit, e Entry, do func() (string, error)) error {
 	return begun.End(c.r.Context(), detail, err)
 }
 
-// reasoned returns an error unless reason can stand in the audit log.
-func reasoned(reason string) error {
+// checkReason returns an error unless reason can stand in the audit log.
+func checkReason(reason string) error {
 	e := Entry{Who: anonymous, Reason: reason}
 	if err := e.RequireReason(); err != nil {
 		return badRequest(err.Error())
@@ -289,5 +289,5 @@ func reasoned(reason string) error {
 	return nil
 }
 
-// seconds is a time span in a document.
-func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+// toSeconds is a time span in a document.
+func toSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }

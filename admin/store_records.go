@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Records finds, lists and resolves the records of a store. Its methods can be called concurrently.
@@ -21,7 +21,8 @@ type Records struct {
 
 	mu      sync.Mutex
 	engines map[[2]string]*retrysafe.Engine // by namespace and layer
-	noted   map[string]bool                 // namespaces whose secret was compared for a listing
+	// namespaces whose secret was compared for a listing
+	secretChecked map[string]bool
 }
 
 // RecordsOptions configure [Records]. A nil *RecordsOptions and zero fields mean the defaults.
@@ -55,7 +56,7 @@ func NewRecords(s storeapi.Store, options *RecordsOptions) (*Records, error) {
 	}
 	return &Records{
 		store: s, lister: lister, o: o, refs: newReferences(o.Secret),
-		engines: make(map[[2]string]*retrysafe.Engine), noted: make(map[string]bool),
+		engines: make(map[[2]string]*retrysafe.Engine), secretChecked: make(map[string]bool),
 	}, nil
 }
 
@@ -115,41 +116,51 @@ func (d *Records) Each(ctx context.Context, req storeapi.ListRequest, see func(*
 	}
 }
 
-// ErrAmbiguous says that several records have one hash, or one key of a client.
-var ErrAmbiguous = errors.New("narrow it by namespace or layer, or name the record by its hash or the whole text of its key")
+// ErrAmbiguous says that several records have one hash, or one key of a client. The error is an
+// [AmbiguousError].
+var ErrAmbiguous = errors.New("name the record by its hash, or narrow the search by tenant, operation, namespace or layer")
 
 // IsHash reports whether name has the form of Hash.
 func IsHash(name string) bool {
 	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// Find returns the key that name stands for: the text of a key ([storeapi.StoreKey.MarshalText]), a
-// hash, or else a key that a client sent. The last two have to be searched among all records that
-// req selects; progress, which may be nil, is called with the number that was read, after each
-// page. The errors are [retrysafe.ErrNotFound] and [ErrAmbiguous], and those of the store. If no
-// record has the hash, and a namespace was used with another secret than that of d, the error also
-// wraps [retrysafe.ErrSecretChanged].
-func (d *Records) Find(ctx context.Context, name string, req storeapi.ListRequest, progress func(read int)) (key storeapi.StoreKey, err error) {
+// Find is FindIn among the records that req selects.
+func (d *Records) Find(ctx context.Context, name string, req storeapi.ListRequest, progress func(read int)) (storeapi.StoreKey, error) {
+	return d.FindIn(ctx, name, Selection{ListRequest: req}, progress)
+}
+
+// FindIn returns the key that name stands for: the text of a key
+// ([storeapi.StoreKey.MarshalText]), a hash, or else a key that a client sent. The last two have to
+// be searched among all records that sel selects; progress, which may be nil, is called with the
+// number that was read, after each page. The errors are [retrysafe.ErrNotFound] and
+// [AmbiguousError], and those of the store. If no record was found by a hash or among the records
+// of a caller, and a namespace was used with another secret than that of d, the error also wraps
+// [retrysafe.ErrSecretChanged].
+func (d *Records) FindIn(ctx context.Context, name string, sel Selection, progress func(read int)) (key storeapi.StoreKey, err error) {
 	if key.UnmarshalText([]byte(name)) == nil {
 		return key, nil
 	}
-	what, read, found := "hash", 0, 0
+	req := sel.ListRequest
+	found, read := AmbiguousError{what: "hash"}, 0
 	seen := map[string]bool{req.Namespace: true}
-	named := func(rec *retrysafe.Record) bool {
-		seen[rec.Key.Namespace] = true
-		return d.Hash(rec.Key) == name
-	}
+	named := func(rec *retrysafe.Record) bool { return d.Hash(rec.Key) == name }
 	if !IsHash(name) {
-		what = "key"
+		found.what = "key"
 		named = func(rec *retrysafe.Record) bool { // the ids of reserved layers are no client's
-			return rec.Key.ID == name && (!reserved(rec.Key.Layer) || req.Layer == rec.Key.Layer)
+			return rec.Key.ID == name && (!isReservedLayer(rec.Key.Layer) || req.Layer == rec.Key.Layer)
 		}
 	}
 	err = d.Each(ctx, req, func(rec *retrysafe.Record) bool {
-		if named(rec) {
-			key, found = rec.Key, found+1
+		seen[rec.Key.Namespace] = true
+		switch {
+		case !named(rec) || !sel.Selects(rec):
+		case len(found.Records) < mostCandidates:
+			found.Records = append(found.Records, *rec)
+		default:
+			found.More = true
 		}
-		return found < 2
+		return !found.More
 	}, func(page *storeapi.Page) {
 		if read += page.Read; progress != nil {
 			progress(read)
@@ -158,13 +169,13 @@ func (d *Records) Find(ctx context.Context, name string, req storeapi.ListReques
 	switch {
 	case err != nil:
 		return key, err
-	case found == 0:
-		if err := d.otherSecret(ctx, seen); err != nil && IsHash(name) {
-			return key, fmt.Errorf("%w: no record has the hash %q: %w", retrysafe.ErrNotFound, name, err)
+	case len(found.Records) == 0:
+		if err := d.findOtherSecret(ctx, seen); err != nil && (IsHash(name) || sel.Tenants != nil) {
+			return key, fmt.Errorf("%w: no record has the %s %q: %w", retrysafe.ErrNotFound, found.what, name, err)
 		}
-		return key, fmt.Errorf("%w: no record has the %s %q; is the secret the one of the service?", retrysafe.ErrNotFound, what, name)
-	case found > 1:
-		return key, fmt.Errorf("several records have the %s %q: %w", what, name, ErrAmbiguous)
+		return key, fmt.Errorf("%w: no record has the %s %q; is the secret the one of the service?", retrysafe.ErrNotFound, found.what, name)
+	case len(found.Records) > 1:
+		return key, &found
 	}
-	return key, nil
+	return found.Records[0].Key, nil
 }

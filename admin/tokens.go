@@ -6,6 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"os"
+	"runtime"
 	"strings"
 )
 
@@ -21,6 +24,29 @@ type Caller struct {
 
 // TokenPrefix begins every token of NewToken, so that tools that look for secrets find one.
 const TokenPrefix = "rsadmin_"
+
+// ReadTokens reads a file of tokens; see [ParseTokens]. It returns an error if others than the
+// owner may write to the file: they could give themselves a role.
+func ReadTokens(file string) (Tokens, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 && runtime.GOOS != "windows" {
+		// it has other rights
+		return nil, fmt.Errorf("%s: others than its owner may write to the file (mode %04o); run chmod go-w %s", file, mode, file)
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTokens(file, text)
+}
 
 // ParseTokens parses a file of tokens. Each line has the name of a caller, its roles with commas,
 // and the SHA-256 of its token in hex digits, with spaces between. A line that begins with # is a
@@ -71,8 +97,8 @@ func ParseTokens(file string, text []byte) (Tokens, error) {
 	return tokens, nil
 }
 
-// caller returns whom a token belongs to.
-func (t Tokens) caller(token string) (Caller, bool) {
+// callerOf returns whom a token belongs to.
+func (t Tokens) callerOf(token string) (Caller, bool) {
 	c, ok := t[sha256.Sum256([]byte(token))]
 	return c, ok
 }

@@ -3,6 +3,10 @@ package admin_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -62,4 +66,27 @@ func FuzzParseTokens(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file of tokens to which others may write is refused.
+func TestReadTokens(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // its files have other rights
+	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("alice view "+digestOf("a")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o660: true, 0o602: true} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := admin.ReadTokens(file)
+		if (err != nil) != refused || err == nil && len(tokens) != 1 || err != nil && !strings.Contains(err.Error(), "chmod go-w "+file) {
+			t.Errorf("mode %o: %d tokens, %v", mode, len(tokens), err)
+		}
+	}
+	if _, err := admin.ReadTokens(file + "s"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
 }

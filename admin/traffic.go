@@ -3,7 +3,7 @@ package admin
 import (
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Traffic reports what a gateway does.
@@ -33,7 +33,7 @@ type flowJSON struct {
 	History []Point `json:"history" doc:"counts over the last hour, the oldest first"`
 }
 
-func showTraffic(c *call) (any, error) {
+func showTraffic(c *apiCall) (any, error) {
 	out := flowJSON{Routes: []Route{}, History: []Point{}}
 	if t := c.o.Traffic; t != nil {
 		out.Routes, out.History = append(out.Routes, t.Routes()...), append(out.History, t.History()...)
@@ -52,7 +52,7 @@ type meJSON struct {
 	Quotas    bool     `json:"quotas" doc:"true if the store reports what tenants use"`
 }
 
-func whoAmI(c *call) (any, error) {
+func whoAmI(c *apiCall) (any, error) {
 	_, quotas := c.records.store.(storeapi.UsageReader)
 	return meJSON{
 		Name: c.caller.Name, Roles: c.caller.Roles.Names(), Namespace: c.o.Namespace, Audit: c.o.Audit != nil,

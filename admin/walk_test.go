@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/memlock"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // hidden are all texts that only the role reveal may see.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // workerJSON is a worker number of package idgen that a process holds or held.
@@ -19,8 +19,8 @@ type workerJSON struct {
 
 // listWorkers lists the numbers. Records of numbers are unfinished, which every store has an index
 // of.
-func listWorkers(c *call) (any, error) {
-	req, _, err := c.listRequest()
+func listWorkers(c *apiCall) (any, error) {
+	req, _, err := c.listRequest(c.r.URL.Query().Get("after"))
 	if err != nil {
 		return nil, err
 	}
@@ -31,8 +31,8 @@ func listWorkers(c *call) (any, error) {
 		if err != nil || rec.Key.Operation != "worker" {
 			return true
 		}
-		ref, _ := c.records.refs.of(rec.Key) // a stored key is valid
-		out = append(out, workerJSON{Ref: ref, Number: n, Lease: seconds(max(0, rec.LeaseLeft)), Fence: uint64(rec.Fence)})
+		ref, _ := c.records.refs.nameRecord(rec.Key) // a stored key is valid
+		out = append(out, workerJSON{Ref: ref, Number: n, Lease: toSeconds(max(0, rec.LeaseLeft)), Fence: uint64(rec.Fence)})
 		return true
 	}, nil)
 	slices.SortFunc(out, func(a, b workerJSON) int { return cmp.Compare(a.Number, b.Number) })

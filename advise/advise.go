@@ -36,7 +36,7 @@ const (
 )
 
 // rank orders verdicts.
-var rank = map[Verdict]int{Harmless: 0, Guarded: 1, Unknown: 2, NeedsGuard: 3}
+var verdictRank = map[Verdict]int{Harmless: 0, Guarded: 1, Unknown: 2, NeedsGuard: 3}
 
 // Advice is the advice on one statement.
 type Advice struct {
@@ -63,7 +63,7 @@ type Report struct {
 func (r *Report) Worst() Verdict {
 	worst := Harmless
 	for i := range r.Advice {
-		if v := r.Advice[i].Verdict; rank[v] > rank[worst] {
+		if v := r.Advice[i].Verdict; verdictRank[v] > verdictRank[worst] {
 			worst = v
 		}
 	}
@@ -84,7 +84,7 @@ const (
 // It is safe for concurrent use.
 func Advise(text, schema string, d Dialect) (*Report, error) {
 	for _, t := range []string{text, schema} {
-		if err := bounded(t); err != nil {
+		if err := checkLimits(t); err != nil {
 			return nil, err
 		}
 	}
@@ -103,13 +103,13 @@ func Advise(text, schema string, d Dialect) (*Report, error) {
 	return nil, errors.Join(errs...)
 }
 
-// bounded checks the limits of a text before a parser sees it.
-func bounded(text string) error {
+// checkLimits checks the limits of a text before a parser sees it.
+func checkLimits(text string) error {
 	if len(text) > mostBytes {
 		return fmt.Errorf("advise: the text has %d bytes; at most %d are read at once: divide it", len(text), mostBytes)
 	}
-	if deep(text) {
-		return fmt.Errorf("advise: more than %d brackets are open at once; write it in another way", mostDepth)
+	if nestsTooDeep(text) {
+		return fmt.Errorf("advise: brackets are nested more than %d deep; divide the statement, or bind its values as parameters", mostDepth)
 	}
 	if strings.ContainsRune(text, 0) {
 		return errors.New("advise: the text has a zero byte; is it SQL?")
@@ -123,16 +123,16 @@ func adviseIn(text, schema string, d Dialect) (*Report, error) {
 	if !ok {
 		return nil, fmt.Errorf("advise: there is no dialect %q; use mysql, postgres or sqlite", string(d))
 	}
-	read := parameters(text, d)
-	tables, err := parsed(parse, schema, d)
+	read := replaceMyBatisParameters(text, d)
+	tables, err := parseSafely(parse, schema, d)
 	if err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
-	statements, err := parsed(parse, read, d)
+	statements, err := parseSafely(parse, read, d)
 	if err != nil {
 		return nil, err
 	}
-	return report(statements, schemaOf(slices.Concat(tables, statements), d), text, d), nil
+	return buildReport(statements, newSchema(slices.Concat(tables, statements), d), text, d), nil
 }
 
 // parsers convert text to statements of this package. Their *SyntaxError need not set the dialect.
@@ -140,8 +140,8 @@ var parsers = map[Dialect]func(text string) ([]statement, error){
 	MySQL: parseMySQL, PostgreSQL: parsePostgres, SQLite: parseSQLite,
 }
 
-// parsed calls a parser, and converts a panic to an error.
-func parsed(parse func(string) ([]statement, error), text string, d Dialect) (all []statement, err error) {
+// parseSafely calls a parser, and converts a panic to an error.
+func parseSafely(parse func(string) ([]statement, error), text string, d Dialect) (all []statement, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			all, err = nil, &SyntaxError{Dialect: d, Message: "its parser gave up on this text; send it statement by statement to find out which"}
@@ -150,26 +150,26 @@ func parsed(parse func(string) ([]statement, error), text string, d Dialect) (al
 			e.Dialect = d
 		}
 	}()
-	if start(text, 0) == len(text) {
+	if skipBlanks(text, 0) == len(text) {
 		return nil, nil
 	}
 	return parse(text)
 }
 
-func report(statements []statement, s *schema, text string, d Dialect) *Report {
+func buildReport(statements []statement, s *schema, text string, d Dialect) *Report {
 	r := &Report{Dialect: d, Advice: []Advice{}}
 	for i := range statements {
 		a := adviseOn(&statements[i], s)
 		at := statements[i].at
-		a.Line, a.Column = position(text, at)
+		a.Line, a.Column = lineAndColumn(text, at)
 		a.Statement = strings.TrimSpace(text[at:min(len(text), max(at, statements[i].end))])
 		r.Advice = append(r.Advice, a)
 	}
 	return r
 }
 
-// deep reports whether too many brackets are open at once, also counting those in quotes.
-func deep(text string) bool {
+// nestsTooDeep reports whether too many brackets are open at once, also counting those in quotes.
+func nestsTooDeep(text string) bool {
 	open := 0
 	for _, c := range []byte(text) {
 		switch c {

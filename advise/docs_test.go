@@ -12,10 +12,10 @@ import (
 
 var shown = regexp.MustCompile("(?s)```sql ([a-z]+)\n(.*?)```\n\n```text\n(.*?)```\n")
 
-// TestDocs: the output in docs/advise.md is the real output.
+// TestDocs: the output in docs/which-guard.md is the real output.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/advise.md")
+	page, err := os.ReadFile("../docs/which-guard.md")
 	assert.NoError(t, err, "read")
 	found := shown.FindAllStringSubmatch(string(page), -1)
 	assert.Equal(t, len(found), strings.Count(string(page), "```sql"), "examples")
@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 		r, err := advise.Advise(m[2], "", advise.Dialect(m[1]))
 		assert.NoError(t, err, "%s", m[2])
 		if got := r.Text(); got != m[3] {
-			t.Errorf("docs/advise.md: of\n%s\nit is said:\n%s", m[2], got)
+			t.Errorf("docs/which-guard.md: of\n%s\nit is said:\n%s", m[2], got)
 		}
 	}
 }

@@ -24,16 +24,16 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("advise: read as %s:%s %s", e.Dialect, where, e.Message)
 }
 
-// position returns the line and the column of a byte of text.
-func position(text string, at int) (line, column int) {
+// lineAndColumn returns the line and the column of a byte of text.
+func lineAndColumn(text string, at int) (line, column int) {
 	at = max(0, min(at, len(text)))
 	before := text[:at]
 	last := strings.LastIndexByte(before, '\n')
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[last+1:])
 }
 
-// start returns the first position from at that is not white space or a comment.
-func start(text string, at int) int {
+// skipBlanks returns the first position from at that is not white space or a comment.
+func skipBlanks(text string, at int) int {
 	for at < len(text) {
 		rest := text[at:]
 		switch {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// words returns the set of the words in text.
-func words(text string) map[string]bool {
+// wordSet returns the set of the words in text.
+func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
 	for _, w := range strings.Fields(text) {
 		set[w] = true
@@ -14,9 +14,9 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// pure are functions of the three databases that give the same result for the same arguments and
-// rows, and write nothing.
-var pure = words(`
+// pureFunctions are functions of the three databases that give the same result for the same
+// arguments and rows, and write nothing.
+var pureFunctions = wordSet(`
 abs acos asin atan atan2 avg bit_and bit_count bit_length bit_or cast ceil ceiling char char_length character_length chr coalesce concat concat_ws
 convert cos cot count count_star crc32 cume_dist date date_add date_format date_part date_sub date_trunc datediff dayofmonth dayofweek dayofyear degrees
 dense_rank div elt encode decode every exp extract field find_in_set first_value floor format from_base64 from_unixtime glob greatest group_concat
@@ -32,85 +32,87 @@ array array_agg array_append array_length array_position array_remove array_to_s
 justify_days lower_inc upper_inc variance var_pop var_samp stddev_pop stddev_samp week weekday weekofyear year yearweek values grouping
 `)
 
-// shifting are functions whose result differs each time or depends on the clock.
-var shifting = words(`
+// varyingFunctions are functions whose result differs each time or depends on the clock.
+var varyingFunctions = wordSet(`
 now current_timestamp current_time current_date localtime localtimestamp clock_timestamp statement_timestamp transaction_timestamp timeofday sysdate curdate
 curtime utc_date utc_time utc_timestamp unix_timestamp random rand randomblob gen_random_uuid gen_random_bytes uuid uuidv4 uuidv7 uuid_short
 uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 random_bytes random_normal age datetime unixepoch setseed txid_current pg_current_xact_id
 ctid xmin xmax cmin cmax tableoid connection_id last_insert_id last_insert_rowid lastval currval changes total_changes found_rows row_count
 `)
 
-// clocks are functions that return a time with a date, and how many digits of a second they tell.
-func clocks(d Dialect) (names map[string]bool, digits int) {
+// clockFunctions are functions that return a time with a date, and how many digits of a second they
+// tell.
+func clockFunctions(d Dialect) (names map[string]bool, digits int) {
 	switch d {
 	case PostgreSQL:
-		return words(`now current_timestamp localtimestamp clock_timestamp statement_timestamp transaction_timestamp`), 6
+		return wordSet(`now current_timestamp localtimestamp clock_timestamp statement_timestamp transaction_timestamp`), 6
 	case MySQL:
-		return words(`now current_timestamp localtime localtimestamp sysdate utc_timestamp`), 0
+		return wordSet(`now current_timestamp localtime localtimestamp sysdate utc_timestamp`), 0
 	}
 	return nil, 0
 }
 
-// unrepeated are functions whose results never repeat.
-var unrepeated = words(`gen_random_uuid uuid uuidv4 uuidv7 uuid_short uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 nextval`)
+// unrepeatedFunctions are functions whose results never repeat.
+var unrepeatedFunctions = wordSet(`gen_random_uuid uuid uuidv4 uuidv7 uuid_short uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 nextval`)
 
-// numbering are functions that draw from a counter: each call takes the next number.
-var numbering = words(`nextval setval`)
+// counterFunctions are functions that draw from a counter: each call takes the next number.
+var counterFunctions = wordSet(`nextval setval`)
 
-// holding are functions that acquire or release locks, or wait. They change no data.
-var holding = words(`
+// lockFunctions are functions that acquire or release locks, or wait. They change no data.
+var lockFunctions = wordSet(`
 pg_advisory_lock pg_advisory_xact_lock pg_try_advisory_lock pg_try_advisory_xact_lock pg_advisory_unlock pg_advisory_unlock_all
 pg_advisory_lock_shared pg_advisory_xact_lock_shared pg_try_advisory_lock_shared pg_try_advisory_xact_lock_shared
 get_lock release_lock release_all_locks is_free_lock is_used_lock pg_sleep sleep version database current_database current_schema current_user
 session_user user schema pg_backend_pid current_setting set_config sqlite_version pg_is_in_recovery
 `)
 
-// timed stands for a time that may be one of the clock, as what it is given says. It writes
+// maybeNow stands for a time that may be one of the clock, as what it is given says. It writes
 // nothing.
-const timed = "a time that may be 'now'"
+const maybeNow = "a time that may be 'now'"
 
 // unknownCalls returns the functions in e that this package does not know.
 func unknownCalls(e *expr) (names []string) {
-	for _, name := range e.calls() {
-		if !pure[name] && !shifting[name] && !numbering[name] && !holding[name] && name != timed {
+	for _, name := range e.callNames() {
+		if !pureFunctions[name] && !varyingFunctions[name] && !counterFunctions[name] && !lockFunctions[name] && name != maybeNow {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// shiftingCalls returns the functions in e whose result differs each time.
-func shiftingCalls(e *expr) (names []string) {
-	for _, name := range e.calls() {
-		if shifting[name] || numbering[name] {
+// varyingCalls returns the functions in e whose result differs each time.
+func varyingCalls(e *expr) (names []string) {
+	for _, name := range e.callNames() {
+		if varyingFunctions[name] || counterFunctions[name] {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// timedCalls returns timed if e depends on such a time.
-func timedCalls(e *expr) (names []string) {
-	if slices.Contains(e.calls(), timed) {
-		return []string{timed}
+// maybeNowCalls returns maybeNow if e depends on such a time.
+func maybeNowCalls(e *expr) (names []string) {
+	if slices.Contains(e.callNames(), maybeNow) {
+		return []string{maybeNow}
 	}
 	return nil
 }
 
-// strict are functions, and operators, that give NULL only if an argument is NULL.
-var strict = words(`lower upper trim ltrim rtrim btrim md5 sha1 concat cast cutting + - * ||`)
+// strictFunctions are functions, and operators, that give NULL only if an argument is NULL.
+var strictFunctions = wordSet(`lower upper trim ltrim rtrim btrim md5 sha1 concat cast cutting + - * ||`)
 
-// neverNull reports whether a value of the request is not NULL, as long as its parameters are not.
-func neverNull(e *expr) bool {
+// isNeverNull reports whether a value of the request is not NULL, as long as its parameters are
+// not.
+func isNeverNull(e *expr) bool {
 	if e == nil || isNull(e) {
 		return false
 	}
-	if e.kind == plain {
+	if e.kind == valueExpr {
 		return true
 	}
-	return (e.kind == call || e.kind == op) && strict[e.name] && len(e.args) > 0 && !slices.ContainsFunc(e.args, func(a *expr) bool { return !neverNull(a) })
+	return (e.kind == callExpr || e.kind == opExpr) && strictFunctions[e.name] && len(e.args) > 0 && !slices.ContainsFunc(e.args, func(a *expr) bool { return !isNeverNull(a) })
 }
 
-// settling are calls and ops that do not change their own result when they are applied to it again
-// with the same other arguments.
-var settling = words(`coalesce ifnull greatest least | & max min or and`)
+// idempotentFunctions are calls and ops that do not change their own result when they are applied
+// to it again with the same other arguments.
+var idempotentFunctions = wordSet(`coalesce ifnull greatest least | & max min or and`)

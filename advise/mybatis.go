@@ -2,17 +2,18 @@ package advise
 
 import "strconv"
 
-// parameters replaces MyBatis parameters, #{id} and ${id}, by those of the dialect, padded with
-// blanks before them so that all positions stay the same. It does not change quotes and comments.
-func parameters(text string, d Dialect) string {
+// replaceMyBatisParameters replaces MyBatis parameters, #{id} and ${id}, by those of the dialect,
+// padded with blanks before them so that all positions stay the same. It does not change quotes and
+// comments.
+func replaceMyBatisParameters(text string, d Dialect) string {
 	var out []byte // nil: no parameters found
 	numbers := map[string]int{}
 	for i := 0; i < len(text); {
-		if end := skipped(text, i); end > i {
+		if end := quotedEnd(text, i); end > i {
 			i = end
 			continue
 		}
-		end := placeholder(text, i)
+		end := placeholderEnd(text, i)
 		if end < 0 {
 			i++
 			continue
@@ -47,9 +48,9 @@ func parameters(text string, d Dialect) string {
 // mostName is the length in bytes of the longest parameter that is recognized.
 const mostName = 200
 
-// placeholder returns the end of a MyBatis parameter that begins at i, or a negative number if
+// placeholderEnd returns the end of a MyBatis parameter that begins at i, or a negative number if
 // there is none.
-func placeholder(text string, i int) int {
+func placeholderEnd(text string, i int) int {
 	if i+3 >= len(text) || text[i] != '#' && text[i] != '$' || text[i+1] != '{' {
 		return -1
 	}
@@ -64,8 +65,8 @@ func placeholder(text string, i int) int {
 	return -1
 }
 
-// skipped returns the end of a quoted text or a comment that begins at i, or i if there is none.
-func skipped(text string, i int) int {
+// quotedEnd returns the end of a quoted text or a comment that begins at i, or i if there is none.
+func quotedEnd(text string, i int) int {
 	rest := text[i:]
 	until := func(end string, from int) int {
 		for at := from; at < len(rest); at++ {

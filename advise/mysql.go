@@ -25,17 +25,17 @@ func parseMySQL(text string) ([]statement, error) {
 		if i := strings.Index(text[at:], own); own != "" && i >= 0 {
 			at += i
 		}
-		st.at, st.end = start(text, at), min(len(text), at+len(own))
+		st.at, st.end = skipBlanks(text, at), min(len(text), at+len(own))
 		at = st.end
 		all = append(all, st)
 	}
 	return all, nil
 }
 
-var mysqlAt = regexp.MustCompile(`(?s)^line (\d+) column (\d+) near "(.*?)"[^"]*$`)
+var mysqlErrorPlace = regexp.MustCompile(`(?s)^line (\d+) column (\d+) near "(.*?)"[^"]*$`)
 
 func mysqlError(err error) error {
-	m := mysqlAt.FindStringSubmatch(err.Error())
+	m := mysqlErrorPlace.FindStringSubmatch(err.Error())
 	if m == nil {
 		return &SyntaxError{Message: err.Error()}
 	}
@@ -54,18 +54,18 @@ func mysqlError(err error) error {
 func mysqlStatement(n ast.StmtNode) statement {
 	switch n := n.(type) {
 	case *ast.SelectStmt:
-		st := statement{kind: reads, name: "SELECT", reading: mysqlChildren(n)}
+		st := statement{kind: kindRead, name: "SELECT", allExprs: mysqlChildren(n)}
 		st.locks = n.LockInfo != nil && n.LockInfo.LockType != ast.SelectLockNone
 		if n.SelectIntoOpt != nil && n.SelectIntoOpt.Tp != ast.SelectIntoVars {
-			return statement{kind: loads, name: "SELECT INTO OUTFILE"}
+			return statement{kind: kindLoad, name: "SELECT INTO OUTFILE"}
 		}
 		return st
 	case *ast.SetOprStmt:
-		return statement{kind: reads, name: "SELECT", reading: mysqlChildren(n)}
+		return statement{kind: kindRead, name: "SELECT", allExprs: mysqlChildren(n)}
 	case *ast.ShowStmt, *ast.HelpStmt, *ast.HandlerOpenStmt, *ast.HandlerReadStmt, *ast.HandlerCloseStmt, *ast.ExplainForStmt, *ast.CheckTableStmt, *ast.ChecksumTableStmt:
-		return statement{kind: reads, name: "SHOW"}
+		return statement{kind: kindRead, name: "SHOW"}
 	case *ast.ExplainStmt:
-		st := statement{kind: reads, name: "EXPLAIN"}
+		st := statement{kind: kindRead, name: "EXPLAIN"}
 		if n.Analyze && n.Stmt != nil {
 			st.inner = []statement{mysqlStatement(n.Stmt)}
 		}
@@ -73,36 +73,36 @@ func mysqlStatement(n ast.StmtNode) statement {
 	case *ast.InsertStmt:
 		return mysqlInsert(n)
 	case *ast.UpdateStmt:
-		st := statement{kind: updates, name: "UPDATE", where: mysqlExpr(n.Where), limited: n.Limit != nil, sets: mysqlSets(n.List), reading: mysqlChildren(n)}
-		return st.mysqlTables(n.TableRefs)
+		st := statement{kind: kindUpdate, name: "UPDATE", where: mysqlExpr(n.Where), limited: n.Limit != nil, sets: mysqlSets(n.List), allExprs: mysqlChildren(n)}
+		return st.withMySQLTables(n.TableRefs)
 	case *ast.DeleteStmt:
-		st := statement{kind: deletes, name: "DELETE", where: mysqlExpr(n.Where), limited: n.Limit != nil, reading: mysqlChildren(n)}
-		return st.mysqlTables(n.TableRefs)
+		st := statement{kind: kindDelete, name: "DELETE", where: mysqlExpr(n.Where), limited: n.Limit != nil, allExprs: mysqlChildren(n)}
+		return st.withMySQLTables(n.TableRefs)
 	case *ast.CallStmt:
-		return statement{kind: runs, name: "CALL"}
+		return statement{kind: kindCall, name: "CALL"}
 	case *ast.ExecuteStmt:
-		return statement{kind: runs, name: "EXECUTE"}
+		return statement{kind: kindCall, name: "EXECUTE"}
 	case *ast.PrepareStmt:
-		return statement{kind: settles, name: "PREPARE"}
+		return statement{kind: kindIdempotent, name: "PREPARE"}
 	case *ast.DoStmt:
-		return statement{kind: reads, name: "DO", reading: mysqlChildren(n)}
+		return statement{kind: kindRead, name: "DO", allExprs: mysqlChildren(n)}
 	case *ast.LoadDataStmt, *ast.LoadXMLStmt, *ast.ImportIntoStmt, *ast.ImportTableStmt:
-		return statement{kind: loads, name: "LOAD DATA"}
+		return statement{kind: kindLoad, name: "LOAD DATA"}
 	case *ast.CommitStmt:
-		return statement{kind: ends, name: "COMMIT"}
+		return statement{kind: kindCommit, name: "COMMIT"}
 	case *ast.SetStmt:
-		return statement{kind: settles, name: "SET", reading: mysqlChildren(n)}
+		return statement{kind: kindIdempotent, name: "SET", allExprs: mysqlChildren(n)}
 	case *ast.BeginStmt, *ast.RollbackStmt, *ast.SavepointStmt, *ast.ReleaseSavepointStmt, *ast.UseStmt, *ast.SetRoleStmt, *ast.LockTablesStmt,
 		*ast.UnlockTablesStmt, *ast.DeallocateStmt, *ast.GrantStmt, *ast.RevokeStmt, *ast.GrantRoleStmt, *ast.RevokeRoleStmt, *ast.AnalyzeTableStmt,
 		*ast.OptimizeTableStmt, *ast.FlushStmt, *ast.SetPwdStmt, *ast.SetDefaultRoleStmt:
-		return statement{kind: settles, name: "A statement about the session, a transaction, rights or upkeep"}
+		return statement{kind: kindIdempotent, name: "A statement about the session, a transaction, rights or upkeep"}
 	}
 	return mysqlDefinition(n)
 }
 
 func mysqlInsert(n *ast.InsertStmt) statement {
-	st := statement{kind: inserts, name: "INSERT", fromQuery: n.Select != nil, sets: mysqlSets(n.OnDuplicate), reading: mysqlChildren(n)}
-	st = st.mysqlTables(n.Table)
+	st := statement{kind: kindInsert, name: "INSERT", fromQuery: n.Select != nil, sets: mysqlSets(n.OnDuplicate), allExprs: mysqlChildren(n)}
+	st = st.withMySQLTables(n.Table)
 	for _, c := range n.Columns {
 		st.columns = append(st.columns, c.Name.L)
 	}
@@ -111,17 +111,17 @@ func mysqlInsert(n *ast.InsertStmt) statement {
 	}
 	switch {
 	case n.IsReplace:
-		st.onConflict = overwrites
+		st.onConflict = conflictReplace
 	case len(n.OnDuplicate) > 0:
-		st.onConflict = changes
+		st.onConflict = conflictUpdate
 	case n.IgnoreErr:
-		st.onConflict = ignores
+		st.onConflict = conflictIgnore
 	}
 	if n.RowAlias != nil { // INSERT … AS new: new.x is what was offered
 		for _, s := range st.sets {
 			s.value.walk(func(e *expr) {
-				if e.kind == column && e.table == n.RowAlias.L {
-					e.kind = offered
+				if e.kind == columnExpr && e.table == n.RowAlias.L {
+					e.kind = offeredExpr
 				}
 			})
 		}
@@ -136,14 +136,14 @@ func mysqlSets(list []*ast.Assignment) (sets []assignment) {
 	return sets
 }
 
-// mysqlTables adds the tables of a clause. The first is the one that is changed, unless columns of
-// others are set.
-func (st statement) mysqlTables(refs *ast.TableRefsClause) statement {
+// withMySQLTables adds the tables of a clause. The first is the one that is changed, unless columns
+// of others are set.
+func (st statement) withMySQLTables(refs *ast.TableRefsClause) statement {
 	if refs == nil || refs.TableRefs == nil {
 		return st
 	}
 	st.sources = mysqlSources(refs.TableRefs)
-	st.others = len(st.sources) > 1
+	st.otherTables = len(st.sources) > 1
 	if len(st.sources) > 0 {
 		st.table = st.sources[0].table
 		if st.sources[0].name != st.table {

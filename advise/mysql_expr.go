@@ -18,71 +18,71 @@ func mysqlExpr(x ast.ExprNode) *expr {
 	}
 	switch x := x.(type) {
 	case ast.ParamMarkerExpr:
-		return &expr{kind: plain, name: "param", text: fmt.Sprintf("?%p", x)}
+		return &expr{kind: valueExpr, name: "param", text: fmt.Sprintf("?%p", x)}
 	case ast.ValueExpr:
 		return mysqlValue(x)
 	case *ast.ColumnNameExpr:
-		return &expr{kind: column, name: x.Name.Name.L, table: x.Name.Table.L}
+		return &expr{kind: columnExpr, name: x.Name.Name.L, table: x.Name.Table.L}
 	case *ast.ValuesExpr:
 		if x.Column == nil {
-			return &expr{kind: offered}
+			return &expr{kind: offeredExpr}
 		}
-		return &expr{kind: offered, name: x.Column.Name.Name.L}
+		return &expr{kind: offeredExpr, name: x.Column.Name.Name.L}
 	case *ast.DefaultExpr:
-		return &expr{kind: standard}
+		return &expr{kind: defaultExpr}
 	case *ast.VariableExpr:
-		return &expr{kind: variable, args: mysqlList([]ast.ExprNode{x.Value})}
+		return &expr{kind: variableExpr, args: mysqlList([]ast.ExprNode{x.Value})}
 	case *ast.ParenthesesExpr:
 		return mysqlExpr(x.Expr)
 	case *ast.RowExpr:
-		return &expr{kind: list, args: mysqlList(x.Values)}
+		return &expr{kind: listExpr, args: mysqlList(x.Values)}
 	case *ast.BinaryOperationExpr:
-		return operation(mysqlOp(x.Op), mysqlExpr(x.L), mysqlExpr(x.R))
+		return newOp(mysqlOp(x.Op), mysqlExpr(x.L), mysqlExpr(x.R))
 	case *ast.UnaryOperationExpr:
 		v := mysqlExpr(x.V)
-		if v != nil && v.kind == plain && v.name == "" && v.lit != ofText && x.Op == opcode.Minus {
-			return negative(v)
+		if v != nil && v.kind == valueExpr && v.name == "" && v.lit != literalText && x.Op == opcode.Minus {
+			return negate(v)
 		}
-		return operation("unary", v)
+		return newOp("unary", v)
 	case *ast.IsNullExpr:
 		if x.Not {
-			return operation("is not null", mysqlExpr(x.Expr))
+			return newOp("is not null", mysqlExpr(x.Expr))
 		}
-		return operation("is null", mysqlExpr(x.Expr))
+		return newOp("is null", mysqlExpr(x.Expr))
 	case *ast.PatternInExpr:
-		name, in := "in", &expr{kind: list, args: mysqlList(x.List)}
+		name, in := "in", &expr{kind: listExpr, args: mysqlList(x.List)}
 		if x.Not {
 			name = "not in"
 		}
 		if x.Sel != nil {
-			in = &expr{kind: query, args: mysqlChildren(x.Sel)}
+			in = &expr{kind: queryExpr, args: mysqlChildren(x.Sel)}
 		}
-		return operation(name, mysqlExpr(x.Expr), in)
+		return newOp(name, mysqlExpr(x.Expr), in)
 	case *ast.SubqueryExpr:
-		return &expr{kind: query, args: mysqlChildren(x.Query)}
+		return &expr{kind: queryExpr, args: mysqlChildren(x.Query)}
 	case *ast.FuncCallExpr:
 		return mysqlCall(x)
 	case *ast.FuncCastExpr:
 		return mysqlCast(x)
 	case *ast.AggregateFuncExpr:
 		// with ORDER BY
-		return &expr{kind: call, name: strings.ToLower(x.F), args: mysqlChildren(x)}
+		return &expr{kind: callExpr, name: strings.ToLower(x.F), args: mysqlChildren(x)}
 	case *ast.WindowFuncExpr:
-		return &expr{kind: call, name: strings.ToLower(x.Name), args: mysqlChildren(x)}
+		return &expr{kind: callExpr, name: strings.ToLower(x.Name), args: mysqlChildren(x)}
 	}
-	return &expr{kind: op, name: "other", args: mysqlChildren(x)}
+	return &expr{kind: opExpr, name: "other", args: mysqlChildren(x)}
 }
 
 // mysqlCast converts a cast. One to a date gives NULL for what is no date.
 func mysqlCast(x *ast.FuncCastExpr) *expr {
 	if t := x.Tp.EvalType(); t == types.ETString || t == types.ETInt || t == types.ETDecimal {
-		return operation(cutting, mysqlExpr(x.Expr))
+		return newOp(cuttingCast, mysqlExpr(x.Expr))
 	}
-	return operation("other", mysqlExpr(x.Expr))
+	return newOp("other", mysqlExpr(x.Expr))
 }
 
 func mysqlCall(x *ast.FuncCallExpr) *expr {
-	e := &expr{kind: call, name: x.FnName.L, args: mysqlList(x.Args)}
+	e := &expr{kind: callExpr, name: x.FnName.L, args: mysqlList(x.Args)}
 	if e.name == "unix_timestamp" && len(e.args) > 0 {
 		e.name = "length" // it has a time argument; length stands for a pure function
 	}
@@ -95,21 +95,21 @@ func mysqlCall(x *ast.FuncCallExpr) *expr {
 func mysqlValue(x ast.ValueExpr) *expr {
 	var b strings.Builder
 	if err := x.Restore(format.NewRestoreCtx(format.DefaultRestoreFlags, &b)); err != nil {
-		return &expr{kind: plain, text: fmt.Sprintf("?%p", x)}
+		return &expr{kind: valueExpr, text: fmt.Sprintf("?%p", x)}
 	}
 	text := strings.ToLower(b.String())
 	switch v := x.GetValue().(type) {
 	case nil:
-		return &expr{kind: plain, text: "NULL"}
+		return &expr{kind: valueExpr, text: "NULL"}
 	case string:
-		return quoted(v)
+		return textLiteral(v)
 	case int64, uint64:
 		if text == "true" || text == "false" {
-			return truth(text == "true")
+			return truthLiteral(text == "true")
 		}
-		return integer(text)
+		return integerLiteral(text)
 	}
-	return &expr{kind: plain, text: text}
+	return &expr{kind: valueExpr, text: text}
 }
 
 // mysqlOps has another name for OR: || is one or joins strings, as sql_mode says.

@@ -16,10 +16,10 @@ const mostNodes = 1 << 20
 
 // parsePostgres parses text with the grammar of PostgreSQL 18.
 func parsePostgres(text string) ([]statement, error) {
-	if err := postgresBounded(text); err != nil {
+	if err := checkPostgresDepth(text); err != nil {
 		return nil, err
 	}
-	tree, err := postgresTree(utf8Only(text))
+	tree, err := postgresTree(replaceInvalidUTF8(text))
 	if err != nil {
 		return nil, postgresError(text, err)
 	}
@@ -31,12 +31,12 @@ func parsePostgres(text string) ([]statement, error) {
 		} `json:"stmts"`
 	}
 	if err := json.Unmarshal([]byte(tree), &parsed); err != nil {
-		return nil, errors.New("advise: read as postgres: it is nested too deeply")
+		return nil, errors.New("advise: read as postgres: a statement is nested too deeply; divide it")
 	}
 	var all []statement
 	for _, p := range parsed.Stmts {
 		st := postgresStatement(p.Stmt)
-		st.at, st.end = start(text, p.Location), len(text)
+		st.at, st.end = skipBlanks(text, p.Location), len(text)
 		if p.Len > 0 {
 			st.end = p.Location + p.Len
 		}
@@ -53,15 +53,15 @@ func postgresTree(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if left := mostNodes; !fewNodes(tree.ProtoReflect(), &left) {
+	if left := mostNodes; !hasFewNodes(tree.ProtoReflect(), &left) {
 		return "", errors.New("columns are set from queries nested too often, as in (a, b) = (SELECT …); write it in another way")
 	}
 	return parser.ParseToJSON(text)
 }
 
-// fewNodes counts down for each message in m, and counts a shared message each time. It reports
+// hasFewNodes counts down for each message in m, and counts a shared message each time. It reports
 // whether left was enough.
-func fewNodes(m protoreflect.Message, left *int) bool {
+func hasFewNodes(m protoreflect.Message, left *int) bool {
 	if *left--; *left < 0 {
 		return false
 	}
@@ -70,19 +70,19 @@ func fewNodes(m protoreflect.Message, left *int) bool {
 		case f.Kind() != protoreflect.MessageKind:
 		case f.IsList():
 			for i, l := 0, v.List(); i < l.Len() && *left >= 0; i++ {
-				fewNodes(l.Get(i).Message(), left)
+				hasFewNodes(l.Get(i).Message(), left)
 			}
 		default:
-			fewNodes(v.Message(), left)
+			hasFewNodes(v.Message(), left)
 		}
 		return *left >= 0
 	})
 	return *left >= 0
 }
 
-// utf8Only replaces each byte that is not UTF-8, as in files of older character sets, by a letter,
-// so that positions stay the same.
-func utf8Only(text string) string {
+// replaceInvalidUTF8 replaces each byte that is not UTF-8, as in files of older character sets, by
+// a letter, so that positions stay the same.
+func replaceInvalidUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}
@@ -102,7 +102,7 @@ func postgresError(text string, err error) error {
 	out := &SyntaxError{Message: err.Error()}
 	if e, ok := errors.AsType[*parser.Error](err); ok && e.Cursorpos > 0 {
 		runes := []rune(text)
-		out.Line, out.Column = position(text, len(string(runes[:min(e.Cursorpos-1, len(runes))])))
+		out.Line, out.Column = lineAndColumn(text, len(string(runes[:min(e.Cursorpos-1, len(runes))])))
 	}
 	if strings.Contains(text, "?") {
 		out.Message += "; parameters of PostgreSQL are $1, $2, …"
@@ -110,11 +110,11 @@ func postgresError(text string, err error) error {
 	return out
 }
 
-// node is a part of the tree: one name and its content.
-type node map[string]any
+// treeNode is a part of the tree: one name and its content.
+type treeNode map[string]any
 
-// only returns the name and the fields of {"Name": {…}}.
-func only(v any) (name string, fields node) {
+// singleField returns the name and the fields of {"Name": {…}}.
+func singleField(v any) (name string, fields treeNode) {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return "", nil
@@ -127,31 +127,31 @@ func only(v any) (name string, fields node) {
 	return "", nil
 }
 
-func (n node) text(name string) string {
+func (n treeNode) textField(name string) string {
 	s, _ := n[name].(string)
 	return s
 }
 
-func (n node) yes(name string) bool {
+func (n treeNode) boolField(name string) bool {
 	b, _ := n[name].(bool)
 	return b
 }
 
-func (n node) list(name string) []any {
+func (n treeNode) listField(name string) []any {
 	l, _ := n[name].([]any)
 	return l
 }
 
-func (n node) in(name string) node {
+func (n treeNode) childNode(name string) treeNode {
 	m, _ := n[name].(map[string]any)
 	return m
 }
 
-// strs returns the texts of a list of {"String": {"sval": …}}.
-func strs(list []any) (all []string) {
+// stringTexts returns the texts of a list of {"String": {"sval": …}}.
+func stringTexts(list []any) (all []string) {
 	for _, v := range list {
-		if name, f := only(v); name == "String" {
-			all = append(all, strings.ToLower(f.text("sval")))
+		if name, f := singleField(v); name == "String" {
+			all = append(all, strings.ToLower(f.textField("sval")))
 		}
 	}
 	return all

@@ -5,59 +5,59 @@ import (
 	"strings"
 )
 
-// unique is a unique index.
-type unique struct {
+// uniqueIndex is a unique index.
+type uniqueIndex struct {
 	table   string
 	columns []string
 	primary bool
 	partial bool // it covers only some rows, or has an expression
 }
 
-func (u *unique) String() string { return strings.Join(u.columns, ", ") }
+func (u *uniqueIndex) String() string { return strings.Join(u.columns, ", ") }
 
 // schema is what a text says about its tables.
 type schema struct {
-	dialect Dialect
-	tables  map[string]*statement // CREATE TABLE, by table
-	unique  map[string][]unique
+	dialect       Dialect
+	tables        map[string]*statement // CREATE TABLE, by table
+	uniqueIndexes map[string][]uniqueIndex
 }
 
-func schemaOf(all []statement, d Dialect) *schema {
-	s := &schema{dialect: d, tables: map[string]*statement{}, unique: map[string][]unique{}}
+func newSchema(all []statement, d Dialect) *schema {
+	s := &schema{dialect: d, tables: map[string]*statement{}, uniqueIndexes: map[string][]uniqueIndex{}}
 	for i := range all {
 		if all[i].definedTable {
 			s.tables[all[i].table] = &all[i]
 		}
-		for _, u := range all[i].defined {
-			s.unique[u.table] = append(s.unique[u.table], u)
+		for _, u := range all[i].uniqueIndexes {
+			s.uniqueIndexes[u.table] = append(s.uniqueIndexes[u.table], u)
 		}
 	}
 	return s
 }
 
-// knows reports whether the text has the table's CREATE TABLE.
-func (s *schema) knows(table string) bool { return s.tables[table] != nil }
+// knowsTable reports whether the text has the table's CREATE TABLE.
+func (s *schema) knowsTable(table string) bool { return s.tables[table] != nil }
 
-// of returns the CREATE TABLE of a table, or an empty statement.
-func (s *schema) of(table string) *statement {
+// definitionOf returns the CREATE TABLE of a table, or an empty statement.
+func (s *schema) definitionOf(table string) *statement {
 	if t := s.tables[table]; t != nil {
 		return t
 	}
 	return new(statement)
 }
 
-// owner returns which of its sources a column in a statement is of, or "?" if the text does not
+// sourceOf returns which of its sources a column in a statement is of, or "?" if the text does not
 // say.
-func (s *schema) owner(st *statement, table, name string) string {
+func (s *schema) sourceOf(st *statement, table, name string) string {
 	switch {
 	case table != "":
 		return table
-	case !st.others:
-		return st.changed()
+	case !st.otherTables:
+		return st.changedName()
 	}
 	found := "?"
 	for _, from := range st.sources {
-		if slices.Contains(s.of(from.table).columns, name) {
+		if slices.Contains(s.definitionOf(from.table).columns, name) {
 			if found != "?" {
 				return "?"
 			}
@@ -74,34 +74,34 @@ func (st *statement) tableOf(name string) string {
 			return from.table
 		}
 	}
-	if name == st.changed() {
+	if name == st.changedName() {
 		return st.table
 	}
 	return ""
 }
 
-// judge returns a unique index whose columns the insert fills completely with values of the
-// request, or nil if the text has none.
-func (s *schema) judge(st *statement) *unique {
-	for _, u := range s.unique[st.table] {
-		if !u.partial && s.covers(st, u.columns) {
+// findDecidingIndex returns a unique index whose columns the insert fills completely with values of
+// the request, or nil if the text has none.
+func (s *schema) findDecidingIndex(st *statement) *uniqueIndex {
+	for _, u := range s.uniqueIndexes[st.table] {
+		if !u.partial && s.fillsColumns(st, u.columns) {
 			return &u
 		}
 	}
 	return nil
 }
 
-// covers reports whether the insert fills all of these columns in each row with values that are the
-// same when it runs again, and that are not NULL.
-func (s *schema) covers(st *statement, columns []string) bool {
-	named := s.named(st)
+// fillsColumns reports whether the insert fills all of these columns in each row with values that
+// are the same when it runs again, and that are not NULL.
+func (s *schema) fillsColumns(st *statement, columns []string) bool {
+	named := s.insertColumns(st)
 	if len(columns) == 0 || len(st.rows) == 0 {
 		return false
 	}
 	for _, name := range columns {
 		i := slices.Index(named, name)
 		for _, row := range st.rows {
-			if i < 0 || i >= len(row) || !row[i].constant() || !neverNull(row[i]) || s.draws(st, name, row[i]) {
+			if i < 0 || i >= len(row) || !row[i].isConstant() || !isNeverNull(row[i]) || s.databaseAssigns(st, name, row[i]) {
 				return false
 			}
 		}
@@ -109,24 +109,24 @@ func (s *schema) covers(st *statement, columns []string) bool {
 	return true
 }
 
-// named returns the columns that an insert fills, if the text says so.
-func (s *schema) named(st *statement) []string {
+// insertColumns returns the columns that an insert fills, if the text says so.
+func (s *schema) insertColumns(st *statement) []string {
 	if len(st.columns) > 0 {
 		return st.columns
 	}
-	return s.of(st.table).columns
+	return s.definitionOf(st.table).columns
 }
 
-// draws reports whether the database may put a number of its own in place of a value. In MySQL, 0
-// in an auto-increment column asks for the next one.
-func (s *schema) draws(st *statement, name string, v *expr) bool {
-	t := s.of(st.table)
-	if st.ownNumbers && (!s.knows(st.table) || slices.Contains(t.identity, name)) {
+// databaseAssigns reports whether the database may put a number of its own in place of a value. In
+// MySQL, 0 in an auto-increment column asks for the next one.
+func (s *schema) databaseAssigns(st *statement, name string, v *expr) bool {
+	t := s.definitionOf(st.table)
+	if st.ownNumbers && (!s.knowsTable(st.table) || slices.Contains(t.identity, name)) {
 		return true
 	}
 	if !slices.Contains(t.autoColumns, name) || hasParameter(v) {
 		return false
 	}
-	number, _ := uncast(v)
-	return number != nil && number.kind == plain && (number.lit != ofInteger || number.text == "0")
+	number, _ := stripCasts(v)
+	return number != nil && number.kind == valueExpr && (number.lit != literalInteger || number.text == "0")
 }

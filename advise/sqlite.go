@@ -16,7 +16,7 @@ func parseSQLite(text string) ([]statement, error) {
 		if e, ok := errors.AsType[*parser.Error](err); ok {
 			out := &SyntaxError{Message: e.Message}
 			if e.Offset >= 0 {
-				out.Line, out.Column = position(text, e.Offset)
+				out.Line, out.Column = lineAndColumn(text, e.Offset)
 			}
 			return nil, out
 		}
@@ -25,7 +25,7 @@ func parseSQLite(text string) ([]statement, error) {
 	var all []statement
 	for _, p := range parsed {
 		st := sqliteStatement(p)
-		st.at, st.end = start(text, p.Pos()), p.End()
+		st.at, st.end = skipBlanks(text, p.Pos()), p.End()
 		all = append(all, st)
 	}
 	return all, nil
@@ -34,88 +34,88 @@ func parseSQLite(text string) ([]statement, error) {
 func sqliteStatement(p ast.Stmt) statement {
 	switch p := p.(type) {
 	case *ast.SelectStmt:
-		return statement{kind: reads, name: "SELECT", reading: sqliteParts(p)}
+		return statement{kind: kindRead, name: "SELECT", allExprs: sqliteParts(p)}
 	case *ast.InsertStmt:
 		return sqliteInsert(p)
 	case *ast.UpdateStmt:
 		st := statement{
-			kind: updates, name: "UPDATE", table: sqliteTable(p.Table), alias: ident(p.Alias), where: sqliteExpr(p.Where),
-			limited: p.Limit != nil, others: len(p.From) > 0, returning: len(p.Returning) > 0, sets: sqliteSets(p.Set), reading: sqliteChildren(p),
+			kind: kindUpdate, name: "UPDATE", table: sqliteTable(p.Table), alias: identName(p.Alias), where: sqliteExpr(p.Where),
+			limited: p.Limit != nil, otherTables: len(p.From) > 0, returning: len(p.Returning) > 0, sets: sqliteSets(p.Set), allExprs: sqliteChildren(p),
 		}
-		st.sources = append([]source{{st.changed(), st.table}}, sqliteSources(p.From)...)
+		st.sources = append([]source{{st.changedName(), st.table}}, sqliteSources(p.From)...)
 		return st
 	case *ast.DeleteStmt:
 		return statement{
-			kind: deletes, name: "DELETE", table: sqliteTable(p.Table), alias: ident(p.Alias), where: sqliteExpr(p.Where),
-			limited: p.Limit != nil, returning: len(p.Returning) > 0, reading: sqliteChildren(p),
+			kind: kindDelete, name: "DELETE", table: sqliteTable(p.Table), alias: identName(p.Alias), where: sqliteExpr(p.Where),
+			limited: p.Limit != nil, returning: len(p.Returning) > 0, allExprs: sqliteChildren(p),
 		}
 	case *ast.CreateTableStmt:
 		return sqliteCreate(p)
 	case *ast.CreateIndexStmt:
-		st := statement{kind: define(p.IfNotExists), name: "CREATE INDEX", table: ident(p.Table)}
+		st := statement{kind: ddlKind(p.IfNotExists), name: "CREATE INDEX", table: identName(p.Table)}
 		if p.Unique {
-			u := unique{table: st.table, partial: p.Where != nil}
+			u := uniqueIndex{table: st.table, partial: p.Where != nil}
 			u.columns, u.partial = sqliteTerms(p.Columns, u.partial)
-			st.defined = []unique{u}
+			st.uniqueIndexes = []uniqueIndex{u}
 		}
 		return st
 	case *ast.CreateViewStmt:
-		return statement{kind: define(p.IfNotExists), name: "CREATE VIEW"}
+		return statement{kind: ddlKind(p.IfNotExists), name: "CREATE VIEW"}
 	case *ast.CreateTriggerStmt:
-		return statement{kind: define(p.IfNotExists), name: "CREATE TRIGGER"}
+		return statement{kind: ddlKind(p.IfNotExists), name: "CREATE TRIGGER"}
 	case *ast.CreateVirtualTableStmt:
-		return statement{kind: define(p.IfNotExists), name: "CREATE VIRTUAL TABLE"}
+		return statement{kind: ddlKind(p.IfNotExists), name: "CREATE VIRTUAL TABLE"}
 	case *ast.DropTableStmt:
-		return statement{kind: define(p.IfExists), name: "DROP TABLE"}
+		return statement{kind: ddlKind(p.IfExists), name: "DROP TABLE"}
 	case *ast.DropViewStmt:
-		return statement{kind: define(p.IfExists), name: "DROP VIEW"}
+		return statement{kind: ddlKind(p.IfExists), name: "DROP VIEW"}
 	case *ast.DropIndexStmt:
-		return statement{kind: define(p.IfExists), name: "DROP INDEX"}
+		return statement{kind: ddlKind(p.IfExists), name: "DROP INDEX"}
 	case *ast.DropTriggerStmt:
-		return statement{kind: define(p.IfExists), name: "DROP TRIGGER"}
+		return statement{kind: ddlKind(p.IfExists), name: "DROP TRIGGER"}
 	case *ast.AlterTableStmt:
-		return statement{kind: defines, name: "ALTER TABLE"}
+		return statement{kind: kindDefine, name: "ALTER TABLE"}
 	case *ast.CommitStmt:
-		return statement{kind: ends, name: "COMMIT"}
+		return statement{kind: kindCommit, name: "COMMIT"}
 	case *ast.ExplainStmt:
-		return statement{kind: reads, name: "EXPLAIN"}
+		return statement{kind: kindRead, name: "EXPLAIN"}
 	case *ast.BeginStmt, *ast.RollbackStmt, *ast.SavepointStmt, *ast.ReleaseStmt, *ast.PragmaStmt, *ast.VacuumStmt, *ast.AnalyzeStmt, *ast.ReindexStmt,
 		*ast.AttachStmt, *ast.DetachStmt:
-		return statement{kind: settles, name: "A statement about the connection, a transaction or upkeep"}
+		return statement{kind: kindIdempotent, name: "A statement about the connection, a transaction or upkeep"}
 	}
-	return statement{kind: strange, name: "statement"}
+	return statement{kind: kindUnknown, name: "statement"}
 }
 
-// define returns the kind of a DDL statement. With IF [NOT] EXISTS it does nothing when it runs
+// ddlKind returns the kind of a DDL statement. With IF [NOT] EXISTS it does nothing when it runs
 // again.
-func define(ifExists bool) kind {
+func ddlKind(ifExists bool) statementKind {
 	if ifExists {
-		return settles
+		return kindIdempotent
 	}
-	return defines
+	return kindDefine
 }
 
 func sqliteInsert(p *ast.InsertStmt) statement {
-	st := statement{kind: inserts, name: "INSERT", table: sqliteTable(p.Table), alias: ident(p.Alias), returning: len(p.Returning) > 0, reading: sqliteChildren(p)}
+	st := statement{kind: kindInsert, name: "INSERT", table: sqliteTable(p.Table), alias: identName(p.Alias), returning: len(p.Returning) > 0, allExprs: sqliteChildren(p)}
 	for _, c := range p.Columns {
-		st.columns = append(st.columns, ident(c))
+		st.columns = append(st.columns, identName(c))
 	}
 	switch {
 	case p.Replace || p.OrConflict == ast.ConflictReplace:
-		st.onConflict = overwrites
+		st.onConflict = conflictReplace
 	case p.OrConflict == ast.ConflictIgnore:
-		st.onConflict = ignores
+		st.onConflict = conflictIgnore
 	}
 	for _, u := range p.Upserts {
-		st.onConflict = ignores
+		st.onConflict = conflictIgnore
 		if !u.DoNothing {
-			st.onConflict = changes
+			st.onConflict = conflictUpdate
 			st.sets = append(st.sets, sqliteSets(u.Set)...)
 			st.setWhere = sqliteExpr(u.Where)
 		}
 		if len(u.Target) > 0 && u.TargetWhere == nil {
 			if columns, odd := sqliteTerms(u.Target, false); !odd {
-				st.target = columns
+				st.conflictTarget = columns
 			}
 		}
 	}
@@ -139,51 +139,51 @@ func sqliteSets(pairs []*ast.SetPair) (sets []assignment) {
 		value := sqliteExpr(pair.Value)
 		for i, c := range pair.Columns {
 			v := value
-			if len(pair.Columns) > 1 && value.kind == list && i < len(value.args) {
+			if len(pair.Columns) > 1 && value.kind == listExpr && i < len(value.args) {
 				v = value.args[i]
 			}
-			sets = append(sets, assignment{column: ident(c), value: v})
+			sets = append(sets, assignment{column: identName(c), value: v})
 		}
 	}
 	return sets
 }
 
 func sqliteCreate(p *ast.CreateTableStmt) statement {
-	st := statement{kind: define(p.IfNotExists), name: "CREATE TABLE", table: sqliteTable(p.Name), definedTable: p.Select == nil, columns: []string{}, types: map[string]columnType{}}
+	st := statement{kind: ddlKind(p.IfNotExists), name: "CREATE TABLE", table: sqliteTable(p.Name), definedTable: p.Select == nil, columns: []string{}, types: map[string]columnType{}}
 	for _, c := range p.Columns {
-		st.sqliteColumn(c)
+		st.addSQLiteColumn(c)
 	}
 	for _, k := range p.Constraints {
 		if k.Kind == ast.TablePrimaryKey || k.Kind == ast.TableUnique {
-			u := unique{table: st.table, primary: k.Kind == ast.TablePrimaryKey}
+			u := uniqueIndex{table: st.table, primary: k.Kind == ast.TablePrimaryKey}
 			u.columns, u.partial = sqliteTerms(k.Columns, false)
-			st.defined = append(st.defined, u)
+			st.uniqueIndexes = append(st.uniqueIndexes, u)
 		}
 	}
 	return st
 }
 
-// sqliteColumn adds a column to a table. SQLite stores what it is given, in whatever type.
-func (st *statement) sqliteColumn(c *ast.ColumnDef) {
-	name := ident(c.Name)
+// addSQLiteColumn adds a column to a table. SQLite stores what it is given, in whatever type.
+func (st *statement) addSQLiteColumn(c *ast.ColumnDef) {
+	name := identName(c.Name)
 	st.columns = append(st.columns, name)
 	if c.Type != nil {
-		if st.types[name] = typeNamed(c.Type.Name, ""); st.types[name].class != numberClass && st.types[name].class != textClass {
+		if st.types[name] = typeByName(c.Type.Name, ""); st.types[name].class != numberClass && st.types[name].class != textClass {
 			st.types[name] = columnType{}
 		}
 	}
 	for _, k := range c.Constraints {
 		switch k.Kind {
 		case ast.ColumnPrimaryKey, ast.ColumnUnique:
-			st.defined = append(st.defined, unique{table: st.table, columns: []string{name}, primary: k.Kind == ast.ColumnPrimaryKey})
+			st.uniqueIndexes = append(st.uniqueIndexes, uniqueIndex{table: st.table, columns: []string{name}, primary: k.Kind == ast.ColumnPrimaryKey})
 			if k.Kind == ast.ColumnPrimaryKey && c.Type != nil && strings.EqualFold(c.Type.Name, "integer") {
 				st.autoColumns = append(st.autoColumns, name)
 			}
 		case ast.ColumnGenerated:
 			st.computed = append(st.computed, name)
 		case ast.ColumnDefault:
-			if e := sqliteExpr(k.Expr); !e.constant() {
-				st.drawn = append(st.drawn, name)
+			if e := sqliteExpr(k.Expr); !e.isConstant() {
+				st.varyingDefaults = append(st.varyingDefaults, name)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func sqliteSources(refs []*ast.TableRef) (all []source) {
 			all = append(all, sqliteSources(r.List)...)
 			continue
 		}
-		from := source{ident(r.Alias), ""}
+		from := source{identName(r.Alias), ""}
 		if r.Name != nil && !r.HasArgs {
 			from.table = sqliteTable(r.Name)
 		}
@@ -212,7 +212,7 @@ func sqliteSources(refs []*ast.TableRef) (all []source) {
 func sqliteTerms(terms []*ast.OrderingTerm, odd bool) (columns []string, isOdd bool) {
 	for _, t := range terms {
 		e := sqliteExpr(t.Expr)
-		if e == nil || e.kind != column {
+		if e == nil || e.kind != columnExpr {
 			odd = true
 			continue
 		}
@@ -225,10 +225,10 @@ func sqliteTable(q *ast.QualifiedName) string {
 	if q == nil {
 		return ""
 	}
-	return ident(q.Name)
+	return identName(q.Name)
 }
 
-func ident(i *ast.Ident) string {
+func identName(i *ast.Ident) string {
 	if i == nil {
 		return ""
 	}

@@ -17,12 +17,13 @@ func sqliteExpr(x ast.Expr) *expr {
 	case *ast.Literal:
 		return sqliteLiteral(x)
 	case *ast.BindParam:
-		return &expr{kind: plain, name: "param", text: fmt.Sprintf("?%d%s", x.Number, x.Name)}
+		return &expr{kind: valueExpr, name: "param", text: fmt.Sprintf("?%d%s", x.Number, x.Name)}
 	case *ast.Ident:
-		if name := ident(x); name == "true" || name == "false" { // unless a column has that name
-			return truth(name == "true")
+		if name := identName(x); name == "true" || name == "false" {
+			// unless a column has that name
+			return truthLiteral(name == "true")
 		}
-		return &expr{kind: column, name: ident(x)}
+		return &expr{kind: columnExpr, name: identName(x)}
 	case *ast.QualifiedRef:
 		return sqliteColumn(x)
 	case *ast.ParenExpr:
@@ -30,13 +31,13 @@ func sqliteExpr(x ast.Expr) *expr {
 	case *ast.CollateExpr:
 		return sqliteExpr(x.X)
 	case *ast.VectorExpr:
-		return &expr{kind: list, args: sqliteList(x.List)}
+		return &expr{kind: listExpr, args: sqliteList(x.List)}
 	case *ast.FuncCall:
 		return sqliteCall(x)
 	case *ast.SubqueryExpr:
-		return &expr{kind: query, args: sqliteParts(x.Select)}
+		return &expr{kind: queryExpr, args: sqliteParts(x.Select)}
 	case *ast.ExistsExpr:
-		return &expr{kind: query, args: sqliteParts(x.Select)}
+		return &expr{kind: queryExpr, args: sqliteParts(x.Select)}
 	}
 	return sqliteOperation(x)
 }
@@ -44,17 +45,17 @@ func sqliteExpr(x ast.Expr) *expr {
 func sqliteLiteral(x *ast.Literal) *expr {
 	switch x.Kind {
 	case ast.LitNull:
-		return &expr{kind: plain, text: "NULL"}
+		return &expr{kind: valueExpr, text: "NULL"}
 	case ast.LitCurrentDate, ast.LitCurrentTime, ast.LitCurrentTimestamp:
-		return &expr{kind: call, name: "current_timestamp"}
+		return &expr{kind: callExpr, name: "current_timestamp"}
 	}
 	switch x.Kind {
 	case ast.LitInteger:
-		return integer(strings.ToLower(x.Raw))
+		return integerLiteral(strings.ToLower(x.Raw))
 	case ast.LitString:
-		return quoted(strings.TrimSuffix(strings.TrimPrefix(x.Raw, "'"), "'"))
+		return textLiteral(strings.TrimSuffix(strings.TrimPrefix(x.Raw, "'"), "'"))
 	}
-	return &expr{kind: plain, text: strings.ToLower(x.Raw)}
+	return &expr{kind: valueExpr, text: strings.ToLower(x.Raw)}
 }
 
 // sqliteOperation converts an expression that is made of others.
@@ -65,12 +66,12 @@ func sqliteOperation(x ast.Expr) *expr {
 		if name == "==" {
 			name = "="
 		}
-		return operation(name, sqliteExpr(x.X), sqliteExpr(x.Y))
+		return newOp(name, sqliteExpr(x.X), sqliteExpr(x.Y))
 	case *ast.UnaryExpr:
 		if l, ok := x.X.(*ast.Literal); ok && x.Op == ast.OpMinus && l.Kind == ast.LitInteger {
-			return negative(sqliteLiteral(l))
+			return negate(sqliteLiteral(l))
 		}
-		return operation("unary "+strings.ToLower(x.Op.String()), sqliteExpr(x.X))
+		return newOp("unary "+strings.ToLower(x.Op.String()), sqliteExpr(x.X))
 	case *ast.IsExpr:
 		return sqliteIs(x)
 	case *ast.NullCheckExpr:
@@ -78,15 +79,15 @@ func sqliteOperation(x ast.Expr) *expr {
 		if x.Test == ast.TestIsNull {
 			name = "is null"
 		}
-		return operation(name, sqliteExpr(x.X))
+		return newOp(name, sqliteExpr(x.X))
 	case *ast.InExpr:
 		return sqliteIn(x)
 	case *ast.LikeExpr:
-		return operation("other", sqliteExpr(x.X), sqliteExpr(x.Y), sqliteExpr(x.Escape))
+		return newOp("other", sqliteExpr(x.X), sqliteExpr(x.Y), sqliteExpr(x.Escape))
 	case *ast.CastExpr:
-		return operation(cutting, sqliteExpr(x.X))
+		return newOp(cuttingCast, sqliteExpr(x.X))
 	}
-	e := &expr{kind: op, name: "other"}
+	e := &expr{kind: opExpr, name: "other"}
 	for _, c := range x.Children() {
 		if i, ok := c.(*ast.Ident); ok {
 			e.args = append(e.args, sqliteExpr(i))
@@ -97,34 +98,34 @@ func sqliteOperation(x ast.Expr) *expr {
 }
 
 func sqliteIn(x *ast.InExpr) *expr {
-	name, in := "in", &expr{kind: list, args: sqliteList(x.List)}
+	name, in := "in", &expr{kind: listExpr, args: sqliteList(x.List)}
 	if x.Not {
 		name = "not in"
 	}
 	if x.Select != nil || x.Table != nil {
-		in = &expr{kind: query, args: sqliteParts(x.Select)}
+		in = &expr{kind: queryExpr, args: sqliteParts(x.Select)}
 	}
-	return operation(name, sqliteExpr(x.X), in)
+	return newOp(name, sqliteExpr(x.X), in)
 }
 
 // sqliteIs converts x IS NULL, and IS used as =.
 func sqliteIs(x *ast.IsExpr) *expr {
 	left, right := sqliteExpr(x.X), sqliteExpr(x.Y)
-	if right != nil && right.text == "NULL" && right.kind == plain {
+	if right != nil && right.text == "NULL" && right.kind == valueExpr {
 		if x.Not != x.Distinct {
-			return operation("is not null", left)
+			return newOp("is not null", left)
 		}
-		return operation("is null", left)
+		return newOp("is null", left)
 	}
 	if x.Not != x.Distinct {
-		return operation("<>", left, right)
+		return newOp("<>", left, right)
 	}
-	return operation("=", left, right)
+	return newOp("=", left, right)
 }
 
 func sqliteCall(x *ast.FuncCall) *expr {
-	e := &expr{kind: call, name: ident(x.Name), args: sqliteList(x.Args)}
-	if words("date time datetime julianday unixepoch strftime timediff")[e.name] {
+	e := &expr{kind: callExpr, name: identName(x.Name), args: sqliteList(x.Args)}
+	if wordSet("date time datetime julianday unixepoch strftime timediff")[e.name] {
 		e.name = sqliteTime(e)
 	}
 	if x.Filter != nil {
@@ -156,31 +157,31 @@ func sqliteTime(e *expr) string {
 		return "current_timestamp"
 	}
 	switch t := times[0]; {
-	case t.kind != plain || t.name == "param" || strings.HasPrefix(t.text, "x'"):
-		return timed
-	case words("'now' 'subsec' 'subsecond'")[strings.ToLower(t.text)]:
+	case t.kind != valueExpr || t.name == "param" || strings.HasPrefix(t.text, "x'"):
+		return maybeNow
+	case wordSet("'now' 'subsec' 'subsecond'")[strings.ToLower(t.text)]:
 		return "current_timestamp"
 	}
 	return "length" // it stands for a pure function
 }
 
 func sqliteColumn(x *ast.QualifiedRef) *expr {
-	e := &expr{kind: column}
+	e := &expr{kind: columnExpr}
 	if n := len(x.Parts); n > 0 {
-		e.name = ident(x.Parts[n-1])
+		e.name = identName(x.Parts[n-1])
 		if n > 1 {
-			e.table = ident(x.Parts[n-2])
+			e.table = identName(x.Parts[n-2])
 		}
 	}
 	if e.table == "excluded" {
-		e.kind = offered
+		e.kind = offeredExpr
 	}
 	return e
 }
 
-// operation returns an op of the parts that are not nil.
-func operation(name string, parts ...*expr) *expr {
-	e := &expr{kind: op, name: name}
+// newOp returns an op of the parts that are not nil.
+func newOp(name string, parts ...*expr) *expr {
+	e := &expr{kind: opExpr, name: name}
 	for _, p := range parts {
 		if p != nil {
 			e.args = append(e.args, p)
@@ -215,7 +216,7 @@ func sqliteChildren(n ast.Node) (all []*expr) {
 		switch c := c.(type) {
 		case *ast.TableRef:
 			if c.HasArgs && c.Name != nil {
-				all = append(all, &expr{kind: call, name: sqliteTable(c.Name), args: sqliteList(c.Args)})
+				all = append(all, &expr{kind: callExpr, name: sqliteTable(c.Name), args: sqliteList(c.Args)})
 			}
 			all = append(all, sqliteChildren(c)...)
 		case *ast.Ident, *ast.QualifiedName, *ast.TypeName: // names that are not columns

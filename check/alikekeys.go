@@ -25,7 +25,7 @@ var alikeKeys = &Check{
 				return "e" + key + "-", e + key + "-"
 			}
 		}
-		seen, f, ok := s.tellApart(ctx, []twins{
+		seen, f, ok := s.checkKeyPairs(ctx, []keyPair{
 			{"differ in a space at the end", func() (string, string) {
 				key := strings.Trim(s.newKey(), `"`)
 				return `"` + key + `"`, `"` + key + ` "`
@@ -36,11 +36,11 @@ var alikeKeys = &Check{
 		switch {
 		case !ok:
 			return f
-		case len(seen.taken) == 0 && !seen.refused.refused():
-			return noted("keys with a space at the end, or with an accent, are answered %s; a refusal with 400 would say why", &seen.refused)
-		case len(seen.taken) == 0:
-			return passed("keys with a space at the end, or with an accent, are refused with %s", &seen.refused)
+		case len(seen.accepted) == 0 && !seen.refusal.isRefusal():
+			return notedFinding("keys with a space at the end, or with an accent, are answered %s; a refusal with 400 would say why", &seen.refusal)
+		case len(seen.accepted) == 0:
+			return passedFinding("keys with a space at the end, or with an accent, are refused with %s", &seen.refusal)
 		}
-		return passed("keys that differ in a space at the end or in an accent are two keys, or are refused")
+		return passedFinding("keys that differ in a space at the end or in an accent are two keys, or are refused")
 	},
 }

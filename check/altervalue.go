@@ -9,7 +9,7 @@ import (
 // alterNumber returns another number in place of one.
 func alterNumber(v any) (any, bool) {
 	n, ok := v.(json.Number)
-	raised := raise(n)
+	raised := alterDigit(n)
 	return raised, ok && raised != n
 }
 
@@ -25,13 +25,13 @@ func alterBool(v any) (any, bool) {
 }
 
 // codes are texts with a small set of valid values, which stand for each other.
-var codes = []string{"EUR", "USD", "eur", "usd", "DE", "US", "de", "us", "en", "fr"}
+var alikeCodes = []string{"EUR", "USD", "eur", "usd", "DE", "US", "de", "us", "en", "fr"}
 
 // alterText returns another text that an API is likely to accept where it accepts this one: another
 // currency, country or language, another last digit of a number or a date, or one letter more.
 func alterText(text string) string {
-	if i := slices.Index(codes, text); i >= 0 {
-		return codes[i^1]
+	if i := slices.Index(alikeCodes, text); i >= 0 {
+		return alikeCodes[i^1]
 	}
 	upper := strings.IndexFunc(text, func(c rune) bool { return c < 'A' || c > 'Z' }) < 0
 	switch {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// gateOpens is when the last bytes are sent although some requests have no connection yet: a
+// gateTimeout is when the last bytes are sent although some requests have no connection yet: a
 // service that accepts few connections accepts the next one when it has answered.
-const gateOpens = 3 * time.Second
+const gateTimeout = 3 * time.Second
 
-// atOnce sends the operations in one moment: every request but for its last byte, and then all the
-// last bytes. The answers are in the order of ops.
-func (s *session) atOnce(ctx context.Context, ops []operation) []reply {
-	s.reserve(ctx, len(ops))
+// sendAtOnce sends the operations in one moment: every request but for its last byte, and then all
+// the last bytes. The answers are in the order of ops.
+func (s *session) sendAtOnce(ctx context.Context, ops []operation) []reply {
+	s.mustReserve(ctx, len(ops))
 	replies := make([]reply, len(ops))
 	gate := make(chan struct{})
 	var ready, done sync.WaitGroup
 	for i := range ops {
-		request := s.build(&ops[i])
+		request := s.buildRequest(&ops[i])
 		body := &gatedBody{data: request.Body, gate: gate, arrive: sync.OnceFunc(ready.Done)}
 		ready.Add(1)
 		done.Go(func() {
@@ -36,7 +36,7 @@ func (s *session) atOnce(ctx context.Context, ops []operation) []reply {
 		defer close(all)
 		ready.Wait() // it ends: each request that is sent arrives
 	}()
-	opens := time.NewTimer(gateOpens)
+	opens := time.NewTimer(gateTimeout)
 	defer opens.Stop()
 	select {
 	case <-all:

@@ -24,7 +24,7 @@ type Check struct {
 	run func(ctx context.Context, s *session) finding
 }
 
-// Page returns the address of the check's page.
+// Page returns the address of what docs/checks.md says of the check.
 func (c *Check) Page() string {
-	return "https://github.com/retrysafe/retrysafe/blob/main/docs/checks/" + c.ID + ".md"
+	return "https://github.com/retrysafe/retrysafe/blob/main/docs/checks.md#" + c.ID
 }

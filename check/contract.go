@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// profile is what a contract says about the answers of an API. docs/contracts.md has the sources.
+// profile is what a contract says about the answers of an API. docs/outcomes.md has the sources.
 type profile struct {
 	// missing, mismatch and inFlight are the refusals: of a request without a key, of another body,
 	// and of a duplicate while the first runs.
@@ -56,131 +56,132 @@ var profiles = map[string]*profile{
 }
 
 var contract = &Check{
-	ID: "contract", Title: "the API keeps its contract to the letter", Severity: Serious, Requests: 20 + settles,
+	ID: "contract", Title: "the API keeps its contract to the letter", Severity: Serious, Requests: 20 + maxFinalRequests,
 	Sends: []string{
 		"One request and a duplicate.", "The same key with another body, in another order, and in quotes.",
 		"A request without a key.", "Twelve requests with one key in the same moment.",
 	},
 	Why:   "Clients that were written for a contract look at statuses, fields and codes.",
 	Wrong: []string{"A status, a field, a media type or a code is not the one of the contract."},
-	Fix:   "Set contract: ietf, stripe or acp in retrysafe, or see docs/contracts.md for each row and its source.",
+	Fix:   "Set contract: ietf, stripe or acp in retrysafe, or see docs/outcomes.md for each row and its source.",
 	run: func(ctx context.Context, s *session) finding {
 		p := profiles[s.target.Contract]
 		if p == nil {
-			return undecided("Name a contract: --contract ietf, stripe or acp.", "no contract is named")
+			return undecidedFinding("Name a contract: --contract ietf, stripe or acp.", "no contract is named")
 		}
-		op := s.first()
-		first := s.send(ctx, "the first request", op)
-		if !first.ok() {
-			return unfit(&first)
+		op := s.newOperation()
+		first := s.sendAndShow(ctx, "the first request", op)
+		if !first.isSuccess() {
+			return unfitFinding(&first)
 		}
-		var rows rows
-		again := s.send(ctx, "a duplicate", op)
-		rows.replayed(p, &first, &again, s.target.KeyHeader)
-		s.variants(ctx, p, op, &first, &rows)
-		missing := s.send(ctx, "a request without a key", op.keyed())
-		if p.required || !missing.ok() {
-			rows.refused("a request without a key", &missing, p.missing, p)
+		var rows contractResult
+		again := s.sendAndShow(ctx, "a duplicate", op)
+		rows.judgeReplay(p, &first, &again, s.target.KeyHeader)
+		s.checkVariants(ctx, p, op, &first, &rows)
+		missing := s.sendAndShow(ctx, "a request without a key", op.withKeys())
+		if p.required || !missing.isSuccess() {
+			rows.judgeRefusal("a request without a key", &missing, p.missing, p)
 		}
-		s.racing(ctx, p, &rows)
+		s.checkInFlight(ctx, p, &rows)
 		if len(rows.wrong) > 0 {
-			return broken(Serious, "the contract %s is not kept: %s", s.target.Contract, strings.Join(rows.wrong, "; "))
+			return brokenFinding(Serious, "the contract %s is not kept: %s", s.target.Contract, strings.Join(rows.wrong, "; "))
 		}
-		if len(rows.open) > 0 {
-			return noted("the contract %s is kept, as far as it could be seen; not seen: %s", s.target.Contract, strings.Join(rows.open, "; "))
+		if len(rows.unseen) > 0 {
+			return notedFinding("the contract %s is kept, as far as it could be seen; not seen: %s", s.target.Contract, strings.Join(rows.unseen, "; "))
 		}
-		return passed("the contract %s is kept", s.target.Contract)
+		return passedFinding("the contract %s is kept", s.target.Contract)
 	},
 }
 
-// rows collects what of a contract is not kept, and what could not be seen.
-type rows struct{ wrong, open []string }
+// contractResult collects what of a contract is not kept, and what could not be seen.
+type contractResult struct{ wrong, unseen []string }
 
-func (r *rows) wrongf(format string, args ...any) {
+func (r *contractResult) addWrongf(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }
 
-// variants sends the key of op with bodies and in a form that a contract speaks of.
-func (s *session) variants(ctx context.Context, p *profile, op operation, first *reply, rows *rows) {
-	if other, _, ok := s.validOther(ctx); ok {
-		r := s.send(ctx, "another body with the same key", op.with(other))
-		rows.refused("another body", &r, p.mismatch, p)
+// checkVariants sends the key of op with bodies and in a form that a contract speaks of.
+func (s *session) checkVariants(ctx context.Context, p *profile, op operation, first *reply, rows *contractResult) {
+	if other, _, ok := s.findOtherBody(ctx); ok {
+		r := s.sendAndShow(ctx, "another body with the same key", op.withChange(other))
+		rows.judgeRefusal("another body", &r, p.mismatch, p)
 	} else {
-		rows.open = append(rows.open, "another body")
+		rows.unseen = append(rows.unseen, "another body")
 	}
-	if shuffled, ok := reorder(op.request.Body); ok && p.meaning {
-		r := s.send(ctx, "the same JSON in another order", op.with(func(q *Request) { q.Body = shuffled }))
-		if !r.same(first) {
-			rows.wrongf("the same JSON in another order is answered %s", &r)
+	if shuffled, ok := reverseMembers(op.request.Body); ok && p.meaning {
+		r := s.sendAndShow(ctx, "the same JSON in another order", op.withChange(func(q *Request) { q.Body = shuffled }))
+		if !r.equals(first) {
+			rows.addWrongf("the same JSON in another order is answered %s", &r)
 		}
 	}
 	if p.quoted {
-		r := s.send(ctx, "a request with a key in quotes", s.first().keyed(`"`+newUUID()+`"`))
-		if !r.ok() {
-			rows.wrongf("a key in quotes is answered %s", &r)
+		r := s.sendAndShow(ctx, "a request with a key in quotes", s.newOperation().withKeys(`"`+newUUID()+`"`))
+		if !r.isSuccess() {
+			rows.addWrongf("a key in quotes is answered %s", &r)
 		}
 	}
 }
 
-// racing sends duplicates at once, to see the refusal of those that come while the first runs.
-func (s *session) racing(ctx context.Context, p *profile, rows *rows) {
-	op := s.first()
+// checkInFlight sends duplicates at once, to see the refusal of those that come while the first
+// runs.
+func (s *session) checkInFlight(ctx context.Context, p *profile, rows *contractResult) {
+	op := s.newOperation()
 	seen := false
-	replies := s.atOnce(ctx, slices.Repeat([]operation{op}, 12))
+	replies := s.sendAtOnce(ctx, slices.Repeat([]operation{op}, 12))
 	for _, r := range replies {
-		if r.ok() || r.err != nil || r.status == http.StatusTooManyRequests || seen {
+		if r.isSuccess() || r.err != nil || r.status == http.StatusTooManyRequests || seen {
 			continue
 		}
 		seen = true
-		s.show("one of twelve at once", op, &r)
-		rows.refused("a duplicate while the first runs", &r, p.inFlight, p)
+		s.showExchange("one of twelve at once", op, &r)
+		rows.judgeRefusal("a duplicate while the first runs", &r, p.inFlight, p)
 		if p.retryAfter && r.header.Get("Retry-After") == "" {
-			rows.wrongf("a duplicate while the first runs gets no Retry-After")
+			rows.addWrongf("a duplicate while the first runs gets no Retry-After")
 		}
 	}
 	if !seen {
-		rows.open = append(rows.open, "a duplicate while the first runs")
+		rows.unseen = append(rows.unseen, "a duplicate while the first runs")
 	}
-	s.settleAfter(ctx, "the request again, after twelve at once", op, replies...)
+	s.awaitFinalAfter(ctx, "the request again, after twelve at once", op, replies...)
 }
 
-// replayed judges the answer to a duplicate of a finished request.
-func (r *rows) replayed(p *profile, first, again *reply, keyHeader string) {
-	if !again.same(first) {
-		r.wrongf("a duplicate is answered %s with other bytes, or another status", again)
+// judgeReplay judges the answer to a duplicate of a finished request.
+func (r *contractResult) judgeReplay(p *profile, first, again *reply, keyHeader string) {
+	if !again.equals(first) {
+		r.addWrongf("a duplicate is answered %s with other bytes, or another status", again)
 	}
 	if p.marker != "" && again.header.Get(p.marker) != "true" {
-		r.wrongf("a replayed answer has no %s: true", p.marker)
+		r.addWrongf("a replayed answer has no %s: true", p.marker)
 	}
 	if p.marker != "" && first.header.Get(p.marker) == "true" {
-		r.wrongf("the first answer has %s: true", p.marker)
+		r.addWrongf("the first answer has %s: true", p.marker)
 	}
 	if p.echo && (first.header.Get(keyHeader) == "" || again.header.Get(keyHeader) == "") {
-		r.wrongf("an answer lacks the key in %s", keyHeader)
+		r.addWrongf("an answer lacks the key in %s", keyHeader)
 	}
 }
 
-// refused judges a refusal.
-func (r *rows) refused(what string, answer *reply, want refusal, p *profile) {
+// judgeRefusal judges a refusal.
+func (r *contractResult) judgeRefusal(what string, answer *reply, want refusal, p *profile) {
 	if answer.status != want.status {
-		r.wrongf("%s is answered %s and not %d", what, answer, want.status)
+		r.addWrongf("%s is answered %s and not %d", what, answer, want.status)
 		return
 	}
 	media, _, _ := mime.ParseMediaType(answer.header.Get("Content-Type"))
 	if p.media != "" && media != p.media {
-		r.wrongf("the document for %s is %q and not %s", what, media, p.media)
+		r.addWrongf("the document for %s is %q and not %s", what, media, p.media)
 		return
 	}
 	if want.member == "" {
 		return
 	}
-	if got := member(answer.body, want.member); got != want.code {
-		r.wrongf("in the document for %s, %s is %q and not %q", what, want.member, got, want.code)
+	if got := memberText(answer.body, want.member); got != want.code {
+		r.addWrongf("in the document for %s, %s is %q and not %q", what, want.member, got, want.code)
 	}
 }
 
-// member returns the text at a path of names with dots, or nothing.
-func member(body []byte, path string) string {
+// memberText returns the text at a path of names with dots, or nothing.
+func memberText(body []byte, path string) string {
 	var value any
 	if json.Unmarshal(body, &value) != nil {
 		return ""

@@ -6,7 +6,7 @@ import (
 )
 
 // cuts are the lengths after which longer keys are often cut: columns, and the length of a UUID.
-var cuts = []int{16, 32, 36, 64, 128}
+var cutLengths = []int{16, 32, 36, 64, 128}
 
 var cutKey = &Check{
 	ID: "cut-key", Title: "keys are compared whole", Severity: Critical, Requests: 3 * (1 + 5),
@@ -23,36 +23,36 @@ var cutKey = &Check{
 	},
 	Fix: "Refuse a key that is longer than the column with 400, or store a digest of the whole key. Let the database be strict.",
 	run: func(ctx context.Context, s *session) finding {
-		own := func() (string, string) { return endChanged(s.newKey()) }
-		all := []twins{{"differ in their last two characters only", own}}
-		for _, n := range cuts {
-			all = append(all, twins{fmt.Sprintf("differ only after %d characters", n), func() (string, string) { return cutAt(n) }})
+		own := func() (string, string) { return changeEnd(s.newKey()) }
+		all := []keyPair{{"differ in their last two characters only", own}}
+		for _, n := range cutLengths {
+			all = append(all, keyPair{fmt.Sprintf("differ only after %d characters", n), func() (string, string) { return keysCutAt(n) }})
 		}
-		seen, f, ok := s.tellApart(ctx, all)
+		seen, f, ok := s.checkKeyPairs(ctx, all)
 		switch {
 		case !ok:
 			return f
-		case len(seen.taken) == 0:
-			return unfit(&seen.refused)
-		case seen.taken[len(seen.taken)-1] == 0:
-			return passed("keys of the usual form are compared whole; no other keys are taken")
+		case len(seen.accepted) == 0:
+			return unfitFinding(&seen.refusal)
+		case seen.accepted[len(seen.accepted)-1] == 0:
+			return passedFinding("keys of the usual form are compared whole; no other keys are taken")
 		}
-		return passed("keys of up to %d characters are compared whole", cuts[seen.taken[len(seen.taken)-1]-1]+1)
+		return passedFinding("keys of up to %d characters are compared whole", cutLengths[seen.accepted[len(seen.accepted)-1]-1]+1)
 	},
 }
 
-// cutAt returns two keys that have n characters in common, and one more.
-func cutAt(n int) (first, second string) {
+// keysCutAt returns two keys that have n characters in common, and one more.
+func keysCutAt(n int) (first, second string) {
 	same := newToken(n)[:n]
 	return same + "a", same + "b"
 }
 
-// endChanged returns a key, and another that differs in the last two letters or digits. The last
+// changeEnd returns a key, and another that differs in the last two letters or digits. The last
 // one alone would not do: in base64 some of its bits may mean nothing.
-func endChanged(key string) (first, second string) {
+func changeEnd(key string) (first, second string) {
 	other, changed := []byte(key), 0
 	for i := len(other) - 1; i >= 0 && changed < 2; i-- {
-		if next := another(other[i]); next != other[i] {
+		if next := otherCharacter(other[i]); next != other[i] {
 			other[i] = next
 			changed++
 		}
@@ -63,8 +63,9 @@ func endChanged(key string) (first, second string) {
 	return key, string(other)
 }
 
-// another returns another digit in place of a digit, and another letter in place of a letter.
-func another(c byte) byte {
+// otherCharacter returns another digit in place of a digit, and another letter in place of a
+// letter.
+func otherCharacter(c byte) byte {
 	switch {
 	case c == '0' || c == 'a' || c == 'A':
 		return c + 1

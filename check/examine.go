@@ -22,14 +22,14 @@ func Examine(ctx context.Context, target Target, options *Options) (*Report, err
 		target.KeyHeader = "Idempotency-Key"
 	}
 	o := options.withDefaults()
-	if err := validate(&target, &o); err != nil {
+	if err := validateTarget(&target, &o); err != nil {
 		return nil, err
 	}
-	target.Oracle = o.examinedBy(target.Oracle)
-	base := session{target: &target, o: &o, sender: newSender(&o), learned: &learned{}}
-	defer base.sender.close()
+	target.Oracle = o.adaptOracle(target.Oracle)
+	base := session{target: &target, options: &o, sender: newSender(&o), observed: &observations{}}
+	defer base.sender.closeIdle()
 	report := newReport(&target)
-	if err := base.baseline(ctx); err != nil {
+	if err := base.checkBaseline(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, &interruption{cause: ctx.Err()}
 		}
@@ -37,17 +37,17 @@ func Examine(ctx context.Context, target Target, options *Options) (*Report, err
 	}
 	for i, c := range checks {
 		event := Event{Index: i + 1, Total: len(checks), Check: c}
-		o.progress(event)
-		result := base.examine(ctx, c)
+		o.reportEvent(event)
+		result := base.examineCheck(ctx, c)
 		if ctx.Err() != nil {
 			break
 		}
 		report.Results = append(report.Results, result)
 		event.Result = &report.Results[len(report.Results)-1]
-		o.progress(event)
+		o.reportEvent(event)
 	}
 	report.Requests, report.Took = int(base.sender.sent.Load()), time.Since(report.Started)
-	report.Notes = base.learned.notes()
+	report.Notes = base.observed.reportNotes()
 	if len(report.Results) < len(checks) {
 		report.Interrupted = true
 		return report, &interruption{len(report.Results), ctx.Err()}
@@ -67,7 +67,7 @@ func (e *interruption) Error() string {
 
 func (e *interruption) Unwrap() error { return e.cause }
 
-func (o *Options) progress(e Event) {
+func (o *Options) reportEvent(e Event) {
 	if o.OnEvent != nil {
 		o.OnEvent(e)
 	}
@@ -77,19 +77,19 @@ func newReport(t *Target) *Report {
 	r := &Report{Started: time.Now(), Oracle: "none", Contract: t.Contract}
 	u, _ := url.Parse(t.Request.URL) // was parsed before
 	u.RawQuery, u.User, u.Fragment = "", nil, ""
-	r.Target = t.Request.method() + " " + u.String()
+	r.Target = t.Request.methodOrPost() + " " + u.String()
 	if t.Oracle != nil {
 		r.Oracle = t.Oracle.String()
 	}
 	return r
 }
 
-// examine does one check.
-func (s session) examine(ctx context.Context, c *Check) (result Result) {
+// examineCheck does one check.
+func (s session) examineCheck(ctx context.Context, c *Check) (result Result) {
 	start := time.Now()
 	f := finding{verdict: Skipped, summary: "left out"}
-	if s.o.Chosen(c.ID) {
-		f = s.decide(ctx, c)
+	if s.options.Chosen(c.ID) {
+		f = s.decideCheck(ctx, c)
 	}
 	result = Result{
 		ID: c.ID, Title: c.Title, Page: c.Page(), Severity: c.Severity, Verdict: f.verdict,
@@ -101,15 +101,15 @@ func (s session) examine(ctx context.Context, c *Check) (result Result) {
 	return result
 }
 
-// decide runs a check. What stops it in its middle makes it undecided.
-func (s *session) decide(ctx context.Context, c *Check) (f finding) {
+// decideCheck runs a check. What stops it in its middle makes it undecided.
+func (s *session) decideCheck(ctx context.Context, c *Check) (f finding) {
 	defer func() {
 		if v := recover(); v != nil {
-			stopped, ok := v.(stop)
+			stopped, ok := v.(stopPanic)
 			if !ok {
 				panic(v)
 			}
-			f = undecided("", "the check could not go on: %s", stopped.err)
+			f = undecidedFinding("", "the check could not go on: %s", stopped.err)
 		}
 	}()
 	return c.run(ctx, s)
@@ -124,11 +124,11 @@ func (o *Options) Chosen(id string) bool {
 // anything, or nil.
 func Validate(target Target, options *Options) error {
 	o := options.withDefaults()
-	return validate(&target, &o)
+	return validateTarget(&target, &o)
 }
 
-// validate reports what of the target and the options cannot be used.
-func validate(t *Target, o *Options) error {
+// validateTarget reports what of the target and the options cannot be used.
+func validateTarget(t *Target, o *Options) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("check: "+format, args...)) }
 	requests := []*Request{&t.Request}
@@ -144,15 +144,15 @@ func validate(t *Target, o *Options) error {
 			wrong("the URL %q is not absolute; write it with its host, as http://localhost:8080/orders", r.URL)
 		}
 		if err == nil && ownAddress(t.Oracle, u) {
-			wrong("at %s the checker itself listens; give the URL of the API, or of the guard before it", u.Host)
+			wrong("the checker itself listens on %s; give the URL of the API, or of the guard before it", u.Host)
 		}
-		if m := r.method(); m == http.MethodGet || m == http.MethodHead || m == http.MethodOptions {
+		if m := r.methodOrPost(); m == http.MethodGet || m == http.MethodHead || m == http.MethodOptions {
 			wrong("a request by %s changes nothing; give one that takes effect, as POST", m)
 		}
 	}
 	for _, id := range slices.Concat(o.Only, o.Skip) {
 		if !slices.ContainsFunc(checks, func(c *Check) bool { return c.ID == id }) {
-			wrong("there is no check %q; Checks has their names", id)
+			wrong("there is no check %q; docs/checks.md lists them all", id)
 		}
 	}
 	if t.Contract != "" && profiles[t.Contract] == nil {
@@ -171,40 +171,40 @@ func ownAddress(oracle Oracle, u *url.URL) bool {
 	return err == nil && samePlace(own, u)
 }
 
-// baseline sends two operations as a plain client does, to see that they take effect and whether an
-// answer shows its operation.
-func (s *session) baseline(ctx context.Context) (err error) {
+// checkBaseline sends two operations as a plain client does, to see that they take effect and
+// whether an answer shows its operation.
+func (s *session) checkBaseline(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			stopped, ok := v.(stop)
+			stopped, ok := v.(stopPanic)
 			if !ok {
 				panic(v)
 			}
 			err = fmt.Errorf("check: %w", stopped.err)
 		}
 	}()
-	effects := s.effects(ctx)
+	effects := s.newEffectCounter(ctx)
 	var replies [2]reply
 	for i := range replies {
-		r := s.quiet(ctx, s.first())
+		r := s.sendUnshown(ctx, s.newOperation())
 		if errors.As(r.err, new(*HostError)) {
 			return fmt.Errorf("check: %w", r.err) // nothing was sent
 		}
 		if r.err != nil {
 			return fmt.Errorf("check: the API did not answer: %w", r.err)
 		}
-		if to := r.redirect(s.target.Request.URL); to != "" {
+		if to := r.redirectTarget(s.target.Request.URL); to != "" {
 			return fmt.Errorf("check: the request is answered %s: the API redirects to %s; name that URL", &r, to)
 		}
-		if !r.ok() {
-			return fmt.Errorf("check: the request is answered %s, and the checks need one that succeeds: %s", &r, cut(r.body))
+		if !r.isSuccess() {
+			return fmt.Errorf("check: the request is answered %s, and the checks need one that succeeds: %s", &r, cutBody(r.body))
 		}
 		replies[i] = r
 	}
-	if n := effects.since(ctx, 2); n != 2 {
+	if n := effects.awaitCount(ctx, 2); n != 2 {
 		return fmt.Errorf("check: two requests with two keys were counted as %d effects (%s); "+
 			"the count has to grow by one with each request, and nothing else may act on the API", n, s.target.Oracle)
 	}
-	s.distinct = !replies[0].same(&replies[1])
+	s.distinct = !replies[0].equals(&replies[1])
 	return nil
 }

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// hosts says which hosts are examined: those of allow, and each on the loopback interface.
-type hosts struct{ allow []string }
+// hostFilter says which hosts are examined: those of allow, and each on the loopback interface.
+type hostFilter struct{ allow []string }
 
 // dial connects to addr. The address that a name has is looked at here, where it is used: a name
 // that was on the loopback interface a moment ago may have another address by now.
-func (h hosts) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (h hostFilter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
 	var d net.Dialer
-	if h.allowed(host) {
+	if h.isAllowed(host) {
 		return d.DialContext(ctx, network, addr)
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -41,7 +41,7 @@ func (h hosts) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return nil, err
 }
 
-func (h hosts) allowed(host string) bool {
+func (h hostFilter) isAllowed(host string) bool {
 	return slices.ContainsFunc(h.allow, func(a string) bool { return strings.EqualFold(a, host) })
 }
 
@@ -65,15 +65,15 @@ func (e *HostError) Error() string {
 // samePlace reports whether two URLs have one port of one host. Addresses of the loopback interface
 // are one host, and so are those that stand for all addresses.
 func samePlace(a, b *url.URL) bool {
-	return portOf(a) == portOf(b) && (strings.EqualFold(a.Hostname(), b.Hostname()) || local(a.Hostname()) && local(b.Hostname()))
+	return effectivePort(a) == effectivePort(b) && (strings.EqualFold(a.Hostname(), b.Hostname()) || isLocalHost(a.Hostname()) && isLocalHost(b.Hostname()))
 }
 
-func local(host string) bool {
+func isLocalHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified())
 }
 
-func portOf(u *url.URL) string {
+func effectivePort(u *url.URL) string {
 	if u.Port() == "" && u.Scheme == "https" {
 		return "443"
 	}

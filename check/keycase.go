@@ -17,22 +17,22 @@ var keyCase = &Check{
 		other := swapCase(key)
 		switch {
 		case key == other:
-			return undecided("", "the keys of this API have no letters")
+			return undecidedFinding("", "the keys of this API have no letters")
 		case isUUID(key):
-			return undecided("", "the keys of this API are UUIDs, whose case means nothing")
+			return undecidedFinding("", "the keys of this API are UUIDs, whose case means nothing")
 		}
 		pair := func() (string, string) {
 			key := s.keyWithCase()
 			return key, swapCase(key)
 		}
-		seen, f, ok := s.tellApart(ctx, []twins{{"differ in case only", pair}})
+		seen, f, ok := s.checkKeyPairs(ctx, []keyPair{{"differ in case only", pair}})
 		switch {
 		case !ok:
 			return f
-		case len(seen.taken) == 0:
-			return noted("the key %q, or the same in other case, is refused with %s, so whether case counts was not seen", key, &seen.refused)
+		case len(seen.accepted) == 0:
+			return notedFinding("the key %q, or the same in other case, is refused with %s, so whether case counts was not seen", key, &seen.refusal)
 		}
-		return passed("keys that differ in case only are two keys")
+		return passedFinding("keys that differ in case only are two keys")
 	},
 }
 

@@ -12,7 +12,7 @@ var missingKey = &Check{
 	Wrong: []string{"A request without a key is answered with success and nothing takes effect, as when all of them share one key."},
 	Fix:   "Refuse with 400 where a key is required; else treat each request as an operation of its own.",
 	run: func(ctx context.Context, s *session) finding {
-		return s.twice(ctx, "without a key", func(op operation) operation { return op.keyed() })
+		return s.checkKeyless(ctx, "without a key", func(op operation) operation { return op.withKeys() })
 	},
 }
 
@@ -23,34 +23,34 @@ var emptyKey = &Check{
 	Wrong: []string{"The second request gets the answer of the first: everybody with an empty key shares one answer."},
 	Fix:   "Refuse an empty key with 400.",
 	run: func(ctx context.Context, s *session) finding {
-		return s.twice(ctx, "with an empty key", func(op operation) operation { return op.keyed("") })
+		return s.checkKeyless(ctx, "with an empty key", func(op operation) operation { return op.withKeys("") })
 	},
 }
 
-// twice sends two operations without a key that tells them apart.
-func (s *session) twice(ctx context.Context, how string, keyed func(operation) operation) finding {
-	effects := s.effects(ctx)
-	first := s.send(ctx, "a request "+how, keyed(s.first()))
-	second := s.send(ctx, "another request "+how, keyed(s.first()))
+// checkKeyless sends two operations without a key that tells them apart.
+func (s *session) checkKeyless(ctx context.Context, how string, keyed func(operation) operation) finding {
+	effects := s.newEffectCounter(ctx)
+	first := s.sendAndShow(ctx, "a request "+how, keyed(s.newOperation()))
+	second := s.sendAndShow(ctx, "another request "+how, keyed(s.newOperation()))
 	switch {
-	case first.failed() || second.failed():
-		return broken(Serious, "requests %s are answered %s and %s", how, &first, &second)
-	case first.refused() && second.refused():
-		return passed("a request %s is refused with %s", how, &first)
-	case !first.ok() || !second.ok():
-		return noted("requests %s are answered %s and %s", how, &first, &second)
+	case first.isFailure() || second.isFailure():
+		return brokenFinding(Serious, "requests %s are answered %s and %s", how, &first, &second)
+	case first.isRefusal() && second.isRefusal():
+		return passedFinding("a request %s is refused with %s", how, &first)
+	case !first.isSuccess() || !second.isSuccess():
+		return notedFinding("requests %s are answered %s and %s", how, &first, &second)
 	}
-	switch n := effects.since(ctx, 2); {
+	switch n := effects.awaitCount(ctx, 2); {
 	case n < 2:
-		return broken(Critical, "two requests %s were answered with success and took effect %s", how, times(n))
+		return brokenFinding(Critical, "two requests %s were answered with success and took effect %s", how, timesText(n))
 	case n > 2:
-		return broken(Critical, "two requests %s took effect %s", how, times(n))
-	case !effects.known() && first.same(&second) && s.distinct:
-		return broken(Critical, "two requests %s got the same answer", how)
-	case !effects.known() && !s.distinct:
-		return undecided(needOracle, "the answers do not show whether both requests %s acted", how)
+		return brokenFinding(Critical, "two requests %s took effect %s", how, timesText(n))
+	case !effects.isCounting() && first.equals(&second) && s.distinct:
+		return brokenFinding(Critical, "two requests %s got the same answer", how)
+	case !effects.isCounting() && !s.distinct:
+		return undecidedFinding(needOracle, "the answers do not show whether both requests %s acted", how)
 	}
-	return noted("requests %s act each time: such clients are not protected", how)
+	return notedFinding("requests %s act each time: such clients are not protected", how)
 }
 
 var quotedKey = &Check{
@@ -60,29 +60,29 @@ var quotedKey = &Check{
 	Wrong: []string{"A quoted key is answered with 500 or above."},
 	Fix:   "Parse the field as a structured string, and accept it without quotes.",
 	run: func(ctx context.Context, s *session) finding {
-		effects := s.effects(ctx)
-		op := s.first()
-		first := s.send(ctx, "the first request", op)
-		if !first.ok() {
-			return unfit(&first)
+		effects := s.newEffectCounter(ctx)
+		op := s.newOperation()
+		first := s.sendAndShow(ctx, "the first request", op)
+		if !first.isSuccess() {
+			return unfitFinding(&first)
 		}
 		bare := strings.Trim(op.keys[0], `"`)
 		other := `"` + bare + `"`
 		if other == op.keys[0] {
 			other = bare
 		}
-		second := s.send(ctx, "the same request, its key written the other way", op.keyed(other))
+		second := s.sendAndShow(ctx, "the same request, its key written the other way", op.withKeys(other))
 		switch {
-		case second.failed():
-			return broken(Serious, "a key in quotes is answered %s", &second)
-		case second.refused():
-			return noted("only one way to write a key is accepted; the other is refused with %s", &second)
-		case !effects.known():
-			return undecided(needOracle, "whether a key and the same key in quotes are one key is not known")
-		case effects.since(ctx, 1) > 1:
-			return noted("a key and the same key in quotes are two keys")
+		case second.isFailure():
+			return brokenFinding(Serious, "a key in quotes is answered %s", &second)
+		case second.isRefusal():
+			return notedFinding("only one way to write a key is accepted; the other is refused with %s", &second)
+		case !effects.isCounting():
+			return undecidedFinding(needOracle, "whether a key and the same key in quotes are one key is not known")
+		case effects.awaitCount(ctx, 1) > 1:
+			return notedFinding("a key and the same key in quotes are two keys")
 		}
-		return passed("a key and the same key in quotes are one key")
+		return passedFinding("a key and the same key in quotes are one key")
 	},
 }
 
@@ -93,17 +93,17 @@ var doubledKey = &Check{
 	Wrong: []string{"The request is accepted."},
 	Fix:   "Refuse a request with more than one key with 400.",
 	run: func(ctx context.Context, s *session) finding {
-		op := s.first()
-		r := s.send(ctx, "a request with two keys", op.keyed(s.newKey(), s.newKey()))
+		op := s.newOperation()
+		r := s.sendAndShow(ctx, "a request with two keys", op.withKeys(s.newKey(), s.newKey()))
 		switch {
-		case r.ok():
-			return broken(Serious, "a request with two different keys is answered %s", &r)
-		case r.failed():
-			return broken(Serious, "a request with two keys is answered %s in place of a refusal", &r)
-		case !r.refused():
-			return undecided("", "a request with two keys got %s", &r)
+		case r.isSuccess():
+			return brokenFinding(Serious, "a request with two different keys is answered %s", &r)
+		case r.isFailure():
+			return brokenFinding(Serious, "a request with two keys is answered %s in place of a refusal", &r)
+		case !r.isRefusal():
+			return undecidedFinding("", "a request with two keys got %s", &r)
 		}
-		return passed("a request with two keys is refused with %s", &r)
+		return passedFinding("a request with two keys is refused with %s", &r)
 	},
 }
 
@@ -117,23 +117,23 @@ var longKey = &Check{
 	},
 	Fix: "Refuse keys that are too long with 400, or store a digest of the key.",
 	run: func(ctx context.Context, s *session) finding {
-		effects := s.effects(ctx)
+		effects := s.newEffectCounter(ctx)
 		base := newToken(128)[:255]
-		op := s.first()
-		first := s.send(ctx, "a request with a key of 256 characters", op.keyed(base+"a"))
-		second := s.send(ctx, "a request whose key differs in the last character", op.keyed(base+"b"))
+		op := s.newOperation()
+		first := s.sendAndShow(ctx, "a request with a key of 256 characters", op.withKeys(base+"a"))
+		second := s.sendAndShow(ctx, "a request whose key differs in the last character", op.withKeys(base+"b"))
 		switch {
-		case first.failed() || second.failed():
-			return broken(Serious, "a key of 256 characters is answered %s and %s", &first, &second)
-		case first.refused() && second.refused():
-			return passed("a key of 256 characters is refused with %s", &first)
-		case !first.ok() || !second.ok():
-			return noted("keys of 256 characters are answered %s and %s", &first, &second)
-		case effects.since(ctx, 2) < 2, !effects.known() && s.distinct && first.same(&second):
-			return broken(Critical, "two keys of 256 characters that differ in the last one are taken for one")
-		case !effects.known() && !s.distinct:
-			return undecided(needOracle, "the answers do not show whether both requests acted")
+		case first.isFailure() || second.isFailure():
+			return brokenFinding(Serious, "a key of 256 characters is answered %s and %s", &first, &second)
+		case first.isRefusal() && second.isRefusal():
+			return passedFinding("a key of 256 characters is refused with %s", &first)
+		case !first.isSuccess() || !second.isSuccess():
+			return notedFinding("keys of 256 characters are answered %s and %s", &first, &second)
+		case effects.awaitCount(ctx, 2) < 2, !effects.isCounting() && s.distinct && first.equals(&second):
+			return brokenFinding(Critical, "two keys of 256 characters that differ in the last one are taken for one")
+		case !effects.isCounting() && !s.distinct:
+			return undecidedFinding(needOracle, "the answers do not show whether both requests acted")
 		}
-		return passed("keys of 256 characters are kept whole")
+		return passedFinding("keys of 256 characters are kept whole")
 	},
 }

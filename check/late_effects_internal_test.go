@@ -15,7 +15,7 @@ type lateOracle struct {
 	acts []time.Time
 }
 
-func (o *lateOracle) act() { o.acts = append(o.acts, time.Now().Add(o.late)) }
+func (o *lateOracle) addEffect() { o.acts = append(o.acts, time.Now().Add(o.late)) }
 
 func (o *lateOracle) Count(context.Context) (int64, error) {
 	var n int64
@@ -37,14 +37,14 @@ func TestLateEffectOfEarlierCheck(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			oracle := &lateOracle{late: late}
 			o := (&Options{}).withDefaults()
-			s := &session{target: &Target{Oracle: oracle}, o: &o, sender: newSender(&o)}
-			effects := s.effects(t.Context())
-			oracle.act()
-			assert.Equal(t, effects.since(t.Context(), 1), 1, "effects of a request that is counted")
-			oracle.act() // by a check that does not count
-			effects = s.effects(t.Context())
-			oracle.act()
-			assert.Equal(t, effects.since(t.Context(), 1), 1, "effects of the next check's request")
+			s := &session{target: &Target{Oracle: oracle}, options: &o, sender: newSender(&o)}
+			effects := s.newEffectCounter(t.Context())
+			oracle.addEffect()
+			assert.Equal(t, effects.awaitCount(t.Context(), 1), 1, "effects of a request that is counted")
+			oracle.addEffect() // by a check that does not count
+			effects = s.newEffectCounter(t.Context())
+			oracle.addEffect()
+			assert.Equal(t, effects.awaitCount(t.Context(), 1), 1, "effects of the next check's request")
 		})
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// aloneAtMost is how many members of a body are changed alone.
-const aloneAtMost = 4
+// maxAltered is how many members of a body are changed alone.
+const maxAltered = 4
 
-// missedMembers sends op, which took effect once, with another value of one member at a time. A
+// findMissedMembers sends op, which took effect once, with another value of one member at a time. A
 // success is a change that the API did not see, unless it refuses that body under a new key too.
 // missed is false if it saw all changes.
-func (s *session) missedMembers(ctx context.Context, e *effects, op operation) (f finding, missed bool) {
+func (s *session) findMissedMembers(ctx context.Context, e *effectCounter, op operation) (f finding, missed bool) {
 	kind := s.target.Request.Header.Get("Content-Type")
-	other, _ := s.otherText()
+	other, _ := s.otherBodyText()
 	var accepted []string
 	replies := map[string]reply{}
 	for _, name := range membersBeside(s.target.Request.Body, other, kind) {
@@ -25,8 +25,8 @@ func (s *session) missedMembers(ctx context.Context, e *effects, op operation) (
 		if !ok {
 			continue
 		}
-		r := s.quiet(ctx, op.with(func(q *Request) { q.Body = body }))
-		if r.ok() {
+		r := s.sendUnshown(ctx, op.withChange(func(q *Request) { q.Body = body }))
+		if r.isSuccess() {
 			accepted = append(accepted, name)
 			replies[name] = r
 		}
@@ -34,38 +34,38 @@ func (s *session) missedMembers(ctx context.Context, e *effects, op operation) (
 	if len(accepted) == 0 {
 		return finding{}, false
 	}
-	acted := e.since(ctx, 1) - 1
-	valid := slices.DeleteFunc(accepted, func(name string) bool { return !s.validAlone(ctx, name, kind) })
+	acted := e.awaitCount(ctx, 1) - 1
+	valid := slices.DeleteFunc(accepted, func(name string) bool { return !s.isValidAlone(ctx, name, kind) })
 	for _, name := range valid {
 		body, _ := alterMember(op.request.Body, kind, name)
 		r := replies[name]
-		s.show("the first request with another "+name+", under the same key", op.with(func(q *Request) { q.Body = body }), &r)
+		s.showExchange("the first request with another "+name+", under the same key", op.withChange(func(q *Request) { q.Body = body }), &r)
 	}
 	switch names := strings.Join(valid, ", "); {
 	case acted > 0:
-		return broken(Critical, "a body in which one member is another one took effect under the same key"), true
+		return brokenFinding(Critical, "a body in which one member is another one took effect under the same key"), true
 	case len(valid) == 1:
-		return broken(Serious, "another value of %s alone, under the same key, is taken for a duplicate", names), true
+		return brokenFinding(Serious, "another value of %s alone, under the same key, is taken for a duplicate", names), true
 	case len(valid) > 1:
-		return broken(Serious, "another value of one member alone, under the same key, is taken for a duplicate: %s", names), true
+		return brokenFinding(Serious, "another value of one member alone, under the same key, is taken for a duplicate: %s", names), true
 	}
 	return finding{}, false
 }
 
-// validAlone reports whether a request with another value of one member is accepted under a key of
-// its own.
-func (s *session) validAlone(ctx context.Context, name, kind string) bool {
-	op := s.first()
+// isValidAlone reports whether a request with another value of one member is accepted under a key
+// of its own.
+func (s *session) isValidAlone(ctx context.Context, name, kind string) bool {
+	op := s.newOperation()
 	body, ok := alterMember(op.request.Body, kind, name)
 	if !ok {
 		return false
 	}
-	control := s.quiet(ctx, op.with(func(q *Request) { q.Body = body }))
-	return control.ok()
+	control := s.sendUnshown(ctx, op.withChange(func(q *Request) { q.Body = body }))
+	return control.isSuccess()
 }
 
 // membersBeside returns the names of the members of body that are changed alone, at most
-// aloneAtMost. The one in which alone other differs is not among them: other was sent before.
+// maxAltered. The one in which alone other differs is not among them: other was sent before.
 func membersBeside(body, other []byte, contentType string) []string {
 	all, others := fieldsOf(body, contentType), fieldsOf(other, contentType)
 	var names, differ []string
@@ -78,13 +78,13 @@ func membersBeside(body, other []byte, contentType string) []string {
 	if len(differ) == 1 {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == differ[0] })
 	}
-	return names[:min(len(names), aloneAtMost)]
+	return names[:min(len(names), maxAltered)]
 }
 
 // sameJSON compares values by their meaning, or else by their bytes.
 func sameJSON(a, b []byte) bool {
-	x, err := decode(a)
-	y, err2 := decode(b)
+	x, err := decodeJSON(a)
+	y, err2 := decodeJSON(b)
 	if err != nil || err2 != nil {
 		return bytes.Equal(a, b)
 	}
@@ -107,11 +107,11 @@ func alterMember(body []byte, contentType, name string) (altered []byte, ok bool
 	if !ok || i < 0 {
 		return nil, false
 	}
-	value, err := decode(all[i].value)
+	value, err := decodeJSON(all[i].value)
 	changed := false
 	for _, by := range []func(any) (any, bool){alterNumber, alterString, alterBool} {
 		if err == nil && !changed {
-			value = change(value, by, &changed)
+			value = changeFirst(value, by, &changed)
 		}
 	}
 	if !changed {

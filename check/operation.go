@@ -23,9 +23,9 @@ type operation struct {
 // placeholder is replaced by a token that is new for each operation.
 const placeholder = "{{unique}}"
 
-// operation makes an operation of r with a new key.
-func (s *session) operation(r Request) operation {
-	return operation{request: unique(r), keys: []string{s.newKey()}}
+// operationOf makes an operation of r with a new key.
+func (s *session) operationOf(r Request) operation {
+	return operation{request: fillPlaceholders(r), keys: []string{s.newKey()}}
 }
 
 func (s *session) newKey() string {
@@ -35,33 +35,33 @@ func (s *session) newKey() string {
 	return newUUID()
 }
 
-// first makes an operation of the target's request.
-func (s *session) first() operation { return s.operation(s.target.Request) }
+// newOperation makes an operation of the target's request.
+func (s *session) newOperation() operation { return s.operationOf(s.target.Request) }
 
-// with returns op with another request, under the same key.
-func (op operation) with(change func(r *Request)) operation {
+// withChange returns op with another request, under the same key.
+func (op operation) withChange(change func(r *Request)) operation {
 	op.request = op.request.Clone()
 	change(&op.request)
 	return op
 }
 
-// keyed returns op with other lines of the key's field.
-func (op operation) keyed(lines ...string) operation {
+// withKeys returns op with other lines of the key's field.
+func (op operation) withKeys(lines ...string) operation {
 	op.keys = lines
 	return op
 }
 
-// as returns op with the credentials of another caller in the fields names. Their variables begin
-// with prefix where op is shown.
-func (op operation) as(prefix string, names []string, change func(r *Request)) operation {
-	op = op.with(change)
+// asCaller returns op with the credentials of another caller in the fields names. Their variables
+// begin with prefix where op is shown.
+func (op operation) asCaller(prefix string, names []string, change func(r *Request)) operation {
+	op = op.withChange(change)
 	op.prefix, op.prefixed = prefix, names
 	return op
 }
 
-// variables returns the variables of the shell that stand for credentials. named are fields that
-// carry some although their names do not say so.
-func (op operation) variables(named []string) func(name string) (variable string, ok bool) {
+// shellVariables returns the variables of the shell that stand for credentials. named are fields
+// that carry some although their names do not say so.
+func (op operation) shellVariables(named []string) func(name string) (variable string, ok bool) {
 	return func(name string) (string, bool) {
 		variable, ok := secretVariable(name, named)
 		if ok && slices.ContainsFunc(op.prefixed, func(p string) bool { return strings.EqualFold(p, name) }) {
@@ -71,8 +71,8 @@ func (op operation) variables(named []string) func(name string) (variable string
 	}
 }
 
-// build returns the request as it is sent.
-func (s *session) build(op *operation) *Request {
+// buildRequest returns the request as it is sent.
+func (s *session) buildRequest(op *operation) *Request {
 	r := op.request.Clone()
 	name := http.CanonicalHeaderKey(s.target.KeyHeader)
 	r.Header.Del(name)
@@ -82,8 +82,8 @@ func (s *session) build(op *operation) *Request {
 	return &r
 }
 
-// unique returns a copy of r with a token in each place of the placeholder.
-func unique(r Request) Request {
+// fillPlaceholders returns a copy of r with a token in each place of the placeholder.
+func fillPlaceholders(r Request) Request {
 	r = r.Clone()
 	token := newToken(8)
 	r.URL = strings.ReplaceAll(r.URL, placeholder, token)

@@ -31,17 +31,17 @@ func (c Command) Count(ctx context.Context) (int64, error) {
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...) //nolint:gosec // the user names the command
 	// a process that outlives the command would hold its output open
 	cmd.WaitDelay = 10 * time.Second
-	var out, errs tail
+	var out, errs outputTail
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return 0, fmt.Errorf("check: %s: %w%s", c.String(), err, complaint(errs.String()))
+		return 0, fmt.Errorf("check: %s: %w%s", c.String(), err, errorOutput(errs.String()))
 	}
 	n, err := lastNumber(out.String())
 	if err != nil {
-		return 0, fmt.Errorf("check: %s %w%s", c.String(), err, complaint(errs.String()))
+		return 0, fmt.Errorf("check: %s %w%s", c.String(), err, errorOutput(errs.String()))
 	}
 	return n, nil
 }
@@ -64,8 +64,8 @@ func (c Command) String() string {
 	return "the command " + name
 }
 
-// complaint is what a command wrote to its standard error, as the end of an error.
-func complaint(text string) string {
+// errorOutput is what a command wrote to its standard error, as the end of an error.
+func errorOutput(text string) string {
 	const most = 2048
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -77,10 +77,10 @@ func complaint(text string) string {
 	return "\n" + strings.ToValidUTF8(text, "")
 }
 
-// tail keeps the end of what is written to it.
-type tail struct{ buf bytes.Buffer }
+// outputTail keeps the end of what is written to it.
+type outputTail struct{ buf bytes.Buffer }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *outputTail) Write(p []byte) (int, error) {
 	n := len(p)
 	p = p[max(0, len(p)-maxOutput):]
 	t.buf.Next(max(0, t.buf.Len()+len(p)-maxOutput))
@@ -88,4 +88,4 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (t *tail) String() string { return t.buf.String() }
+func (t *outputTail) String() string { return t.buf.String() }

@@ -11,8 +11,10 @@ import (
 	"github.com/retrysafe/retrysafe/check"
 )
 
-// shell is a Command that prints text.
-func shell(script string) check.Command { return check.Command{Args: []string{"sh", "-c", script}} }
+// shellCommand is a Command that prints text.
+func shellCommand(script string) check.Command {
+	return check.Command{Args: []string{"sh", "-c", script}}
+}
 
 func TestCommandTakesTheLastNumber(t *testing.T) {
 	t.Parallel()
@@ -29,12 +31,12 @@ func TestCommandTakesTheLastNumber(t *testing.T) {
 		`9223372036854775807`:              9223372036854775807,
 		`| 5 |`:                            5,
 	} {
-		got, err := shell("printf -- '" + out + "'").Count(t.Context())
+		got, err := shellCommand("printf -- '" + out + "'").Count(t.Context())
 		if err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", out, got, err, want)
 		}
 	}
-	if got, err := shell("yes 'a long line' | head -n 50000; echo 4").Count(t.Context()); err != nil || got != 4 {
+	if got, err := shellCommand("yes 'a long line' | head -n 50000; echo 4").Count(t.Context()); err != nil || got != 4 {
 		t.Errorf("after 800 kB: %d, %v", got, err)
 	}
 }
@@ -50,7 +52,7 @@ func TestCommandSaysWhatIsWrong(t *testing.T) {
 		"echo 99999999999999999999":          "no whole number",
 		"head -c 9000 /dev/zero >&2; exit 1": "exit status 1\n…",
 	} {
-		if n, err := shell(script).Count(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if n, err := shellCommand(script).Count(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %d, %v; want %q", script, n, err, want)
 		}
 	}
@@ -82,7 +84,7 @@ func TestCommandHidesItsArguments(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]check.Command{
 		"the command psql":  {Args: []string{"/usr/bin/psql", "postgres://u:secret@host"}},
-		"the command mysql": shell("MYSQL_PWD=secret mysql -e 'select 1'"),
+		"the command mysql": shellCommand("MYSQL_PWD=secret mysql -e 'select 1'"),
 		"a command":         {},
 	} {
 		if got := c.String(); got != want {

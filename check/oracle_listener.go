@@ -24,9 +24,9 @@ type listener struct {
 	running sync.WaitGroup
 }
 
-// listen serves handler on addr: HOST:PORT, a port alone, or nothing for any free port. Without a
-// host it is 127.0.0.1.
-func listen(addr string, handler http.Handler) (*listener, error) {
+// startListener serves handler on addr: HOST:PORT, a port alone, or nothing for any free port.
+// Without a host it is 127.0.0.1.
+func startListener(addr string, handler http.Handler) (*listener, error) {
 	if !strings.Contains(addr, ":") {
 		addr = ":" + addr
 	}
@@ -48,7 +48,7 @@ func listen(addr string, handler http.Handler) (*listener, error) {
 	}
 	l := &listener{address: socket.Addr(), cancel: cancel, served: make(chan struct{})}
 	l.server = &http.Server{
-		Handler:           l.tracked(handler),
+		Handler:           l.trackRequests(handler),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
@@ -62,10 +62,10 @@ func listen(addr string, handler http.Handler) (*listener, error) {
 	return l, nil
 }
 
-// tracked lets close wait for requests.
-func (l *listener) tracked(handler http.Handler) http.Handler {
+// trackRequests lets close wait for requests.
+func (l *listener) trackRequests(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !l.enter() {
+		if !l.beginRequest() {
 			panic(http.ErrAbortHandler)
 		}
 		defer l.running.Done()
@@ -73,7 +73,7 @@ func (l *listener) tracked(handler http.Handler) http.Handler {
 	})
 }
 
-func (l *listener) enter() bool {
+func (l *listener) beginRequest() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -83,8 +83,8 @@ func (l *listener) enter() bool {
 	return true
 }
 
-// url returns the address as clients on this machine use it.
-func (l *listener) url() string {
+// baseURL returns the address as clients on this machine use it.
+func (l *listener) baseURL() string {
 	host, port, err := net.SplitHostPort(l.address.String())
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
 		host = "localhost"

@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// whole returns the whole number that text is.
-func whole(text string) (int64, error) {
+// parseWhole returns the whole number that text is.
+func parseWhole(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("is no whole number: %s", glimpse([]byte(text)))
+		return 0, fmt.Errorf("is no whole number: %s", quoteStart([]byte(text)))
 	}
 	return n, nil
 }
@@ -29,27 +29,27 @@ func lastNumber(output string) (int64, error) {
 	if line == "" {
 		return 0, fmt.Errorf("printed nothing; it has to print the number of effects")
 	}
-	end := strings.LastIndexFunc(line, digit) + 1
+	end := strings.LastIndexFunc(line, isDigit) + 1
 	if end == 0 {
-		return 0, fmt.Errorf("printed no number on its last line: %s", glimpse([]byte(line)))
+		return 0, fmt.Errorf("printed no number on its last line: %s", quoteStart([]byte(line)))
 	}
 	start := len(strings.TrimRight(line[:end], "0123456789.,"))
-	if start > 0 && line[start-1] == '-' && (start == 1 || !alphanumeric(rune(line[start-2]))) {
+	if start > 0 && line[start-1] == '-' && (start == 1 || !isAlphanumeric(rune(line[start-2]))) {
 		start--
 	}
 	n, err := strconv.ParseInt(line[start:end], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("printed %s, which is no whole number", glimpse([]byte(line[start:end])))
+		return 0, fmt.Errorf("printed %s, which is no whole number", quoteStart([]byte(line[start:end])))
 	}
 	return n, nil
 }
 
-func digit(c rune) bool { return c >= '0' && c <= '9' }
+func isDigit(c rune) bool { return c >= '0' && c <= '9' }
 
-func alphanumeric(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
+func isAlphanumeric(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
 
-// glimpse returns the beginning of a text from outside, on one line, in quotes.
-func glimpse(text []byte) string {
+// quoteStart returns the beginning of a text from outside, on one line, in quotes.
+func quoteStart(text []byte) string {
 	const most = 120
 	if len(text) <= most {
 		return strconv.Quote(string(text))

@@ -45,9 +45,9 @@ var pageClient = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// examinedBy returns oracle as an examination with these options asks it: a page has the
+// adaptOracle returns oracle as an examination with these options asks it: a page has the
 // certificates of the options, and its host is examined or allowed.
-func (o *Options) examinedBy(oracle Oracle) Oracle {
+func (o *Options) adaptOracle(oracle Oracle) Oracle {
 	page, ok := oracle.(Page)
 	if p, pointer := oracle.(*Page); pointer && p != nil {
 		page, ok = *p, true
@@ -79,42 +79,42 @@ func ParsePage(text, base string) (Page, error) {
 	}
 	to, err := url.Parse(words[0])
 	if err != nil {
-		return Page{}, fmt.Errorf("check: page %q: its URL: %w", text, inner(err))
+		return Page{}, fmt.Errorf("check: page %q: its URL: %w", text, causeWithoutURL(err))
 	}
 	if base != "" {
 		from, err := url.Parse(base)
 		if err != nil {
-			return Page{}, fmt.Errorf("check: page %q: the URL of the API: %w", text, inner(err))
+			return Page{}, fmt.Errorf("check: page %q: the URL of the API: %w", text, causeWithoutURL(err))
 		}
 		to = from.ResolveReference(to)
 	}
-	if !absolute(to) {
+	if !isAbsoluteHTTP(to) {
 		return Page{}, fmt.Errorf("check: page %q: the URL needs http:// or https:// and a host", text)
 	}
 	p := Page{URL: to.String(), Path: strings.TrimSpace(path)}
-	if _, err := p.path(); err != nil {
+	if _, err := p.parsePath(); err != nil {
 		return Page{}, err
 	}
 	return p, nil
 }
 
-// absolute reports whether u can be asked over HTTP.
-func absolute(u *url.URL) bool {
+// isAbsoluteHTTP reports whether u can be asked over HTTP.
+func isAbsoluteHTTP(u *url.URL) bool {
 	return (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // Count implements Oracle. It reads at most 16 MiB, and gives up after a minute if ctx does not end
 // before.
 func (p Page) Count(ctx context.Context) (int64, error) {
-	path, err := p.path()
+	path, err := p.parsePath()
 	if err != nil {
 		return 0, err
 	}
-	body, err := p.get(ctx)
+	body, err := p.fetchBody(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("check: %s: %w", p.String(), err)
 	}
-	n, err := countIn(path, body)
+	n, err := countMatches(path, body)
 	if err != nil {
 		return 0, fmt.Errorf("check: %s: %w", p.String(), err)
 	}
@@ -133,8 +133,8 @@ func (p Page) String() string {
 	return name
 }
 
-// path returns nil without a path.
-func (p Page) path() (*jsonpath.Path, error) {
+// parsePath returns nil without a path.
+func (p Page) parsePath() (*jsonpath.Path, error) {
 	if p.Path == "" {
 		return nil, nil
 	}
@@ -145,13 +145,13 @@ func (p Page) path() (*jsonpath.Path, error) {
 	return path, nil
 }
 
-// get returns the body of the page.
-func (p Page) get(ctx context.Context) ([]byte, error) {
+// fetchBody returns the body of the page.
+func (p Page) fetchBody(ctx context.Context) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL, http.NoBody)
 	if err != nil {
-		return nil, inner(err)
+		return nil, causeWithoutURL(err)
 	}
-	if !absolute(r.URL) {
+	if !isAbsoluteHTTP(r.URL) {
 		return nil, errors.New("the URL needs http:// or https:// and a host")
 	}
 	r.Header.Set("Accept", "application/json, text/plain;q=0.9, */*;q=0.8")
@@ -163,7 +163,7 @@ func (p Page) get(ctx context.Context) ([]byte, error) {
 	}
 	response, err := cmp.Or(p.client, pageClient).Do(r)
 	if err != nil {
-		return nil, inner(err)
+		return nil, causeWithoutURL(err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage+1))
@@ -171,19 +171,19 @@ func (p Page) get(ctx context.Context) ([]byte, error) {
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, fmt.Errorf("the answer is %s to another page; name the page itself", response.Status)
 	case response.StatusCode < 200 || response.StatusCode > 299:
-		return nil, fmt.Errorf("the answer is %s: %s", response.Status, glimpse(body))
+		return nil, fmt.Errorf("the answer is %s: %s", response.Status, quoteStart(body))
 	case err != nil:
-		return nil, fmt.Errorf("the answer broke off: %w", inner(err))
+		return nil, fmt.Errorf("the answer broke off: %w", causeWithoutURL(err))
 	case len(body) > maxPage:
 		return nil, fmt.Errorf("the answer has more than %d MiB; name a page that shows less", maxPage>>20)
 	}
 	return body, nil
 }
 
-// countIn counts what path finds in a body; without a path the body is the number.
-func countIn(path *jsonpath.Path, body []byte) (int64, error) {
+// countMatches counts what path finds in a body; without a path the body is the number.
+func countMatches(path *jsonpath.Path, body []byte) (int64, error) {
 	if path == nil {
-		n, err := whole(strings.TrimSpace(string(body)))
+		n, err := parseWhole(strings.TrimSpace(string(body)))
 		if err != nil {
 			return 0, fmt.Errorf("the answer %w; say with a JSONPath where the number is: | $.total", err)
 		}
@@ -191,7 +191,7 @@ func countIn(path *jsonpath.Path, body []byte) (int64, error) {
 	}
 	var document any
 	if err := json.Unmarshal(body, &document); err != nil {
-		return 0, fmt.Errorf("the answer is no JSON (%w): %s", err, glimpse(body))
+		return 0, fmt.Errorf("the answer is no JSON (%w): %s", err, quoteStart(body))
 	}
 	nodes := path.Select(document)
 	if path.Query().Singular() == nil {
@@ -200,11 +200,11 @@ func countIn(path *jsonpath.Path, body []byte) (int64, error) {
 	if len(nodes) == 0 {
 		return 0, nil
 	}
-	return countAt(nodes[0])
+	return countValue(nodes[0])
 }
 
-// countAt counts the value at one place.
-func countAt(node any) (int64, error) {
+// countValue counts the value at one place.
+func countValue(node any) (int64, error) {
 	switch value := node.(type) {
 	case nil:
 		// an empty list of Go is null
@@ -217,7 +217,7 @@ func countAt(node any) (int64, error) {
 		return int64(value), nil
 	case string:
 		// 64-bit numbers of Protocol Buffers are strings in JSON
-		n, err := whole(value)
+		n, err := parseWhole(value)
 		if err != nil {
 			return 0, fmt.Errorf("the text that the path found %w", err)
 		}
@@ -227,14 +227,15 @@ func countAt(node any) (int64, error) {
 	case map[string]any:
 		names := slices.Sorted(maps.Keys(value))
 		return 0, fmt.Errorf("the path found an object with the members %s; "+
-			"name one of them, or count all with .*", glimpse([]byte(strings.Join(names, ", "))))
+			"name one of them, or count all with .*", quoteStart([]byte(strings.Join(names, ", "))))
 	default:
 		return 0, fmt.Errorf("the path found %v, which is no number and no list", node)
 	}
 }
 
-// inner returns the cause of an error of net/url or net/http, which has the URL with its secrets.
-func inner(err error) error {
+// causeWithoutURL returns the cause of an error of net/url or net/http, which has the URL with its
+// secrets.
+func causeWithoutURL(err error) error {
 	var outer *url.Error
 	if errors.As(err, &outer) {
 		return outer.Err

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// answering serves one answer.
-func answering(t *testing.T, status int, body string) string {
+// serveAnswer serves one answer.
+func serveAnswer(t *testing.T, status int, body string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -48,7 +48,7 @@ func TestPageCounts(t *testing.T) {
 		{"$..id", `[{"id": "a"}, {"id": "b"}, {"id": "c"}]`, 3},
 		{"$..id", `[]`, 0},
 	} {
-		p := check.Page{URL: answering(t, http.StatusOK, c.body), Path: c.path}
+		p := check.Page{URL: serveAnswer(t, http.StatusOK, c.body), Path: c.path}
 		if got, err := p.Count(t.Context()); err != nil || got != c.want {
 			t.Errorf("%q in %s: %d, %v; want %d", c.path, c.body, got, err, c.want)
 		}
@@ -73,7 +73,7 @@ func TestPageSaysWhatIsWrong(t *testing.T) {
 		{http.StatusFound, "$", ``, "302"},
 		{http.StatusOK, "$", strings.Repeat(" ", 17<<20), "16 MiB"},
 	} {
-		p := check.Page{URL: answering(t, c.status, c.body) + "/orders?key=secret", Path: c.path}
+		p := check.Page{URL: serveAnswer(t, c.status, c.body) + "/orders?key=secret", Path: c.path}
 		if n, err := p.Count(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d %.40q, path %q: %d, %v; want %q in the error", c.status, c.body, c.path, n, err, c.want)
 		} else if strings.Contains(err.Error(), "secret") {

@@ -42,24 +42,24 @@ type Proxy struct {
 func ListenProxy(addr, upstream string) (*Proxy, error) {
 	to, err := url.Parse(upstream)
 	if err != nil {
-		return nil, fmt.Errorf("check: the service's URL: %w", inner(err))
+		return nil, fmt.Errorf("check: the service's URL: %w", causeWithoutURL(err))
 	}
-	if !absolute(to) || to.User != nil || to.RawQuery != "" || to.Fragment != "" {
+	if !isAbsoluteHTTP(to) || to.User != nil || to.RawQuery != "" || to.Fragment != "" {
 		return nil, errors.New("check: the service's URL needs http:// or https:// and a host, " +
 			"and has no user, query or fragment")
 	}
 	p := &Proxy{upstream: to, transport: onceTransport()}
 	forward := &httputil.ReverseProxy{
-		Rewrite:        p.rewrite,
-		Transport:      roundTrip(p.send),
+		Rewrite:        p.rewriteRequest,
+		Transport:      roundTripFunc(p.forwardRequest),
 		FlushInterval:  -1,
-		ModifyResponse: func(r *http.Response) error { return p.wait(r.Request.Context()) },
-		ErrorHandler:   refuse,
+		ModifyResponse: func(r *http.Response) error { return p.awaitDelay(r.Request.Context()) },
+		ErrorHandler:   answerFailure,
 		ErrorLog:       log.New(io.Discard, "", 0),
 	}
-	p.listener, err = listen(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.listener, err = startListener(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status := int(p.trouble.Load()); status != 0 {
-			p.answer(w, r, status)
+			p.answerInstead(w, r, status)
 			return
 		}
 		// without it the server would read the whole body before it sends the first byte back
@@ -96,7 +96,7 @@ func onceTransport() *http.Transport {
 	}
 }
 
-func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
+func (p *Proxy) rewriteRequest(r *httputil.ProxyRequest) {
 	r.SetURL(p.upstream)
 	r.Out.Host = r.In.Host
 	// as it came: ReverseProxy leaves out what it cannot read
@@ -108,18 +108,18 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// roundTrip is an http.RoundTripper.
-type roundTrip func(*http.Request) (*http.Response, error)
+// roundTripFunc is an http.RoundTripper.
+type roundTripFunc func(*http.Request) (*http.Response, error)
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// send sends r to the service and counts it.
-func (p *Proxy) send(r *http.Request) (*http.Response, error) {
+// forwardRequest sends r to the service and counts it.
+func (p *Proxy) forwardRequest(r *http.Request) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	response, err := p.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	switch {
-	case safe(r.Method):
+	case isSafeMethod(r.Method):
 	case err != nil && connected.Load():
 		p.count.Add(1)
 	case err == nil && response.StatusCode >= 200 && response.StatusCode <= 299:
@@ -134,8 +134,8 @@ func (p *Proxy) send(r *http.Request) (*http.Response, error) {
 // notSentError is the error of a request that the service did not get.
 type notSentError struct{ error }
 
-// refuse answers a request that the service did not answer.
-func refuse(w http.ResponseWriter, _ *http.Request, err error) {
+// answerFailure answers a request that the service did not answer.
+func answerFailure(w http.ResponseWriter, _ *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
 	var notSent notSentError
 	switch {
@@ -151,7 +151,7 @@ func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 }
 
-func safe(method string) bool {
+func isSafeMethod(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
@@ -160,7 +160,7 @@ func safe(method string) bool {
 }
 
 // URL returns the address that the guard has to use as its service.
-func (p *Proxy) URL() string { return p.listener.url() }
+func (p *Proxy) URL() string { return p.listener.baseURL() }
 
 // Count implements Oracle.
 func (p *Proxy) Count(context.Context) (int64, error) { return p.count.Load(), nil }

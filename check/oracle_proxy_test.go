@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// between returns a Proxy to a service.
-func between(t *testing.T, upstream string) *check.Proxy {
+// newProxy returns a Proxy to a service.
+func newProxy(t *testing.T, upstream string) *check.Proxy {
 	t.Helper()
 	p, err := check.ListenProxy("", upstream)
 	if err != nil {
@@ -27,8 +27,8 @@ func between(t *testing.T, upstream string) *check.Proxy {
 	return p
 }
 
-// service serves handler until the test ends.
-func service(t *testing.T, handler http.HandlerFunc) string {
+// newService serves handler until the test ends.
+func newService(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -75,7 +75,7 @@ func rawService(t *testing.T, text string, stays bool) (addr string, requests *a
 
 func TestProxyCountsWhatTookEffect(t *testing.T) {
 	t.Parallel()
-	p := between(t, service(t, func(w http.ResponseWriter, r *http.Request) {
+	p := newProxy(t, newService(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/bad":
 			w.WriteHeader(http.StatusBadRequest)
@@ -86,21 +86,21 @@ func TestProxyCountsWhatTookEffect(t *testing.T) {
 		}
 	}))
 	for path, status := range map[string]int{"/": 200, "/made": 201, "/bad": 400, "/broken": 500} {
-		if got := send(t, http.MethodPost, p.URL()+path, "a"); got != status {
+		if got := sendRequest(t, http.MethodPost, p.URL()+path, "a"); got != status {
 			t.Errorf("POST %s: %d", path, got)
 		}
-		send(t, http.MethodGet, p.URL()+path, "")
-		send(t, http.MethodHead, p.URL()+path, "")
+		sendRequest(t, http.MethodGet, p.URL()+path, "")
+		sendRequest(t, http.MethodHead, p.URL()+path, "")
 	}
-	counts(t, p, 2)
-	send(t, http.MethodDelete, p.URL(), "")
-	counts(t, p, 3)
+	assertCount(t, p, 2)
+	sendRequest(t, http.MethodDelete, p.URL(), "")
+	assertCount(t, p, 3)
 }
 
 func TestProxyPassesRequestsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	got := make(chan *http.Request, 1)
-	p := between(t, service(t, func(w http.ResponseWriter, r *http.Request) {
+	p := newProxy(t, newService(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got <- r
 		w.Header().Set("X-Answer", "1")
@@ -134,7 +134,7 @@ func TestProxyPassesRequestsAsTheyAre(t *testing.T) {
 
 func TestProxyStreams(t *testing.T) {
 	t.Parallel()
-	p := between(t, service(t, func(w http.ResponseWriter, r *http.Request) {
+	p := newProxy(t, newService(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
 		piece := make([]byte, 1)
 		for {
@@ -167,7 +167,7 @@ func TestProxyStreams(t *testing.T) {
 	if rest, err := io.ReadAll(response.Body); err != nil || string(rest) != "b" {
 		t.Errorf("the rest came back as %q, %v", rest, err)
 	}
-	counts(t, p, 1)
+	assertCount(t, p, 1)
 }
 
 // sendOnce sends a request with a key, which Go's client would repeat on a connection that it has
@@ -197,7 +197,7 @@ func TestProxyCountsWhatWasNotAnswered(t *testing.T) {
 		"nonsense\r\n\r\n",
 	} {
 		addr, requests := rawService(t, answer, false)
-		p := between(t, "http://"+addr)
+		p := newProxy(t, "http://"+addr)
 		for i := range int64(3) {
 			if sendOnce(t, p.URL()) == nil {
 				t.Errorf("%q: the answer is whole", answer)
@@ -205,7 +205,7 @@ func TestProxyCountsWhatWasNotAnswered(t *testing.T) {
 			if n := requests.Load(); n != i+1 {
 				t.Errorf("%q: %d requests after %d", answer, n, i+1)
 			}
-			counts(t, p, i+1)
+			assertCount(t, p, i+1)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestProxyCountsWhatWasNotAnswered(t *testing.T) {
 func TestProxyNeverRepeats(t *testing.T) {
 	t.Parallel()
 	addr, requests := rawService(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true)
-	p := between(t, "http://"+addr)
+	p := newProxy(t, "http://"+addr)
 	for i := range int64(5) {
 		if err := sendOnce(t, p.URL()); err != nil {
 			t.Errorf("request %d: %v", i+1, err)
@@ -222,18 +222,18 @@ func TestProxyNeverRepeats(t *testing.T) {
 			t.Errorf("the service got %d requests after %d", n, i+1)
 		}
 	}
-	counts(t, p, 5)
+	assertCount(t, p, 5)
 }
 
 func TestProxyWithoutService(t *testing.T) {
 	t.Parallel()
 	port, err := freeport.Get()
 	assert.NoError(t, err, "a free port")
-	p := between(t, "http://127.0.0.1:"+port)
-	if status := send(t, http.MethodPost, p.URL(), "a"); status != http.StatusServiceUnavailable {
+	p := newProxy(t, "http://127.0.0.1:"+port)
+	if status := sendRequest(t, http.MethodPost, p.URL(), "a"); status != http.StatusServiceUnavailable {
 		t.Errorf("a POST: %d", status)
 	}
-	counts(t, p, 0)
+	assertCount(t, p, 0)
 	for _, wrong := range []string{"", "localhost:80", "ftp://host", "http://", "http://u:p@host", "http://host/?a=1", "http://ho st"} {
 		if p, err := check.ListenProxy("", wrong); err == nil {
 			t.Errorf("%q was taken", wrong)
@@ -244,13 +244,13 @@ func TestProxyWithoutService(t *testing.T) {
 
 func TestProxyMakesTrouble(t *testing.T) {
 	t.Parallel()
-	p := between(t, service(t, func(http.ResponseWriter, *http.Request) {}))
+	p := newProxy(t, newService(t, func(http.ResponseWriter, *http.Request) {}))
 	for status, trouble := range map[int]*check.Trouble{400: p.ClientError(), 429: p.TooMany(), 500: p.ServerError()} {
 		if err := trouble.On(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, body := range []string{"", strings.Repeat("a", 1<<20)} {
-			if got := send(t, http.MethodPost, p.URL(), body); got != status {
+			if got := sendRequest(t, http.MethodPost, p.URL(), body); got != status {
 				t.Errorf("%d in trouble %d", got, status)
 			}
 		}
@@ -258,11 +258,11 @@ func TestProxyMakesTrouble(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	counts(t, p, 0)
-	if got := send(t, http.MethodPost, p.URL(), ""); got != http.StatusOK {
+	assertCount(t, p, 0)
+	if got := sendRequest(t, http.MethodPost, p.URL(), ""); got != http.StatusOK {
 		t.Errorf("%d after the trouble", got)
 	}
-	counts(t, p, 1)
+	assertCount(t, p, 1)
 	defer func() {
 		if recover() == nil {
 			t.Error("Answer(200) did not panic")
@@ -273,10 +273,10 @@ func TestProxyMakesTrouble(t *testing.T) {
 
 func TestProxyDelaysAnswers(t *testing.T) {
 	t.Parallel()
-	p := between(t, service(t, func(http.ResponseWriter, *http.Request) {}))
+	p := newProxy(t, newService(t, func(http.ResponseWriter, *http.Request) {}))
 	p.Delay(50 * time.Millisecond)
 	began := time.Now()
-	if send(t, http.MethodPost, p.URL(), ""); time.Since(began) < 50*time.Millisecond {
+	if sendRequest(t, http.MethodPost, p.URL(), ""); time.Since(began) < 50*time.Millisecond {
 		t.Errorf("the answer came after %v", time.Since(began))
 	}
 	p.Delay(time.Hour)

@@ -34,7 +34,7 @@ type Webhooks struct {
 func ListenWebhooks(addr string) (*Webhooks, error) {
 	w := &Webhooks{seen: make(map[string]struct{})}
 	var err error
-	if w.listener, err = listen(addr, http.HandlerFunc(w.serve)); err != nil {
+	if w.listener, err = startListener(addr, http.HandlerFunc(w.serveWebhook)); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -55,7 +55,7 @@ func (w *Webhooks) Distinct(by string) error {
 		if err != nil {
 			return fmt.Errorf("check: JSONPath %q: %w", by, err)
 		}
-		id = func(_ http.Header, body []byte) (string, error) { return idIn(path, body) }
+		id = func(_ http.Header, body []byte) (string, error) { return webhookID(path, body) }
 	} else if by == "" {
 		return errors.New("check: the id of webhooks needs a JSONPath or the name of a field")
 	}
@@ -66,7 +66,7 @@ func (w *Webhooks) Distinct(by string) error {
 }
 
 // URL returns the address to which the API has to send its webhooks. Any path counts.
-func (w *Webhooks) URL() string { return w.listener.url() }
+func (w *Webhooks) URL() string { return w.listener.baseURL() }
 
 // Count implements Oracle.
 func (w *Webhooks) Count(context.Context) (int64, error) {
@@ -81,7 +81,7 @@ func (w *Webhooks) String() string { return "webhooks to " + w.URL() }
 // Close ends the listener and waits for its requests.
 func (w *Webhooks) Close() error { return w.listener.close() }
 
-func (w *Webhooks) serve(rw http.ResponseWriter, r *http.Request) {
+func (w *Webhooks) serveWebhook(rw http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		rw.Header().Set("Allow", http.MethodPost)
 		http.Error(rw, "only POSTs are counted", http.StatusMethodNotAllowed)
@@ -97,11 +97,11 @@ func (w *Webhooks) serve(rw http.ResponseWriter, r *http.Request) {
 		// the sender sees no answer, and may send it again
 		panic(http.ErrAbortHandler)
 	}
-	w.add(r.Header, body)
+	w.countWebhook(r.Header, body)
 	rw.WriteHeader(http.StatusNoContent)
 }
 
-func (w *Webhooks) add(header http.Header, body []byte) {
+func (w *Webhooks) countWebhook(header http.Header, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.id != nil {
@@ -118,8 +118,8 @@ func (w *Webhooks) add(header http.Header, body []byte) {
 	w.count++
 }
 
-// idIn returns the value at path as text.
-func idIn(path *jsonpath.Path, body []byte) (string, error) {
+// webhookID returns the value at path as text.
+func webhookID(path *jsonpath.Path, body []byte) (string, error) {
 	var document any
 	if err := json.Unmarshal(body, &document); err != nil {
 		return "", fmt.Errorf("check: a webhook has no JSON: %w", err)

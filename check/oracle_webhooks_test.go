@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/check"
 )
 
-// hooks listens for webhooks until the test ends.
-func hooks(t *testing.T) *check.Webhooks {
+// newWebhooks listens for webhooks until the test ends.
+func newWebhooks(t *testing.T) *check.Webhooks {
 	t.Helper()
 	w, err := check.ListenWebhooks("")
 	if err != nil {
@@ -27,8 +27,8 @@ func hooks(t *testing.T) *check.Webhooks {
 	return w
 }
 
-// send sends a request and returns its status.
-func send(t *testing.T, method, to, body string, header ...string) int {
+// sendRequest sends a request and returns its status.
+func sendRequest(t *testing.T, method, to, body string, header ...string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, to, strings.NewReader(body))
 	if err != nil {
@@ -49,8 +49,8 @@ func send(t *testing.T, method, to, body string, header ...string) int {
 	return response.StatusCode
 }
 
-// counts fails the test unless o has counted want.
-func counts(t *testing.T, o check.Oracle, want int64) {
+// assertCount fails the test unless o has counted want.
+func assertCount(t *testing.T, o check.Oracle, want int64) {
 	t.Helper()
 	if got, err := o.Count(t.Context()); err != nil || got != want {
 		t.Errorf("%s: %d, %v; want %d", o, got, err, want)
@@ -59,52 +59,52 @@ func counts(t *testing.T, o check.Oracle, want int64) {
 
 func TestWebhooksCountsPosts(t *testing.T) {
 	t.Parallel()
-	w := hooks(t)
+	w := newWebhooks(t)
 	if !strings.HasPrefix(w.URL(), "http://127.0.0.1:") || w.String() != "webhooks to "+w.URL() {
 		t.Errorf("it listens on %s, %s", w.URL(), w)
 	}
-	counts(t, w, 0)
+	assertCount(t, w, 0)
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if status := send(t, http.MethodPost, w.URL()+"/any/path", `{"id": 1}`); status != http.StatusNoContent {
+			if status := sendRequest(t, http.MethodPost, w.URL()+"/any/path", `{"id": 1}`); status != http.StatusNoContent {
 				t.Errorf("a POST: %d", status)
 			}
 		})
 	}
 	all.Wait()
-	if status := send(t, http.MethodGet, w.URL(), ""); status != http.StatusMethodNotAllowed {
+	if status := sendRequest(t, http.MethodGet, w.URL(), ""); status != http.StatusMethodNotAllowed {
 		t.Errorf("a GET: %d", status)
 	}
-	if status := send(t, http.MethodPost, w.URL(), strings.Repeat("a", 1<<20+1)); status != http.StatusRequestEntityTooLarge {
+	if status := sendRequest(t, http.MethodPost, w.URL(), strings.Repeat("a", 1<<20+1)); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large POST: %d", status)
 	}
-	counts(t, w, 20)
+	assertCount(t, w, 20)
 }
 
 func TestWebhooksOfOneID(t *testing.T) {
 	t.Parallel()
-	w := hooks(t)
+	w := newWebhooks(t)
 	if err := w.Distinct("$.event.id"); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{`{"event": {"id": 1}}`, `{"event": {"id": 1}}`, `{"event": {"id": "1"}}`, `{"event": {"id": 2}}`} {
-		send(t, http.MethodPost, w.URL(), body)
+		sendRequest(t, http.MethodPost, w.URL(), body)
 	}
-	counts(t, w, 3)
-	send(t, http.MethodPost, w.URL(), `{"id": 3}`)
+	assertCount(t, w, 3)
+	sendRequest(t, http.MethodPost, w.URL(), `{"id": 3}`)
 	if n, err := w.Count(t.Context()); err == nil || !strings.Contains(err.Error(), "event") {
 		t.Errorf("a webhook without id: %d, %v", n, err)
 	}
 
-	w = hooks(t)
+	w = newWebhooks(t)
 	if err := w.Distinct("Webhook-Id"); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"a", "b", "a"} {
-		send(t, http.MethodPost, w.URL(), "", "Webhook-Id", id)
+		sendRequest(t, http.MethodPost, w.URL(), "", "Webhook-Id", id)
 	}
-	counts(t, w, 2)
+	assertCount(t, w, 2)
 	for _, wrong := range []string{"", "$["} {
 		if err := w.Distinct(wrong); err == nil {
 			t.Errorf("ids by %q were taken", wrong)
@@ -170,5 +170,5 @@ func TestCloseEndsListeners(t *testing.T) {
 		other.Close()
 		t.Error("it still listens")
 	}
-	counts(t, w, 0)
+	assertCount(t, w, 0)
 }

@@ -34,9 +34,9 @@ func TestBurstOnFewConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o Options
 		o = o.withDefaults()
-		s := &session{target: &Target{KeyHeader: "K"}, o: &o, sender: newSender(&o)}
+		s := &session{target: &Target{KeyHeader: "K"}, options: &o, sender: newSender(&o)}
 		slot := make(chan struct{}, 1)
-		s.sender.client = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		s.sender.client = &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
 			slot <- struct{}{} // the connection
 			defer func() { <-slot }()
 			body := new(bytes.Buffer)
@@ -44,7 +44,7 @@ func TestBurstOnFewConnections(t *testing.T) {
 			return &http.Response{StatusCode: 200, Body: http.NoBody, Header: http.Header{}}, err
 		})}
 		op := operation{request: Request{URL: "http://" + net.JoinHostPort("127.0.0.1", "1"), Body: []byte("{}")}, keys: []string{"k"}}
-		for _, r := range s.atOnce(t.Context(), []operation{op, op, op}) {
+		for _, r := range s.sendAtOnce(t.Context(), []operation{op, op, op}) {
 			assert.NoError(t, r.err, "answer")
 		}
 	})

@@ -38,13 +38,13 @@ func (r Request) Clone() Request {
 // in place of the value: $AUTHORIZATION, $COOKIE, $API_KEY, $PROXY_AUTHORIZATION. So have fields
 // whose name has the word auth, token, secret or password: X-Auth-Token is $X_AUTH_TOKEN. The user
 // and the password of a URL are $AUTHORIZATION.
-func (r Request) Curl() string { return r.curl(operation{}.variables(nil)) }
+func (r Request) Curl() string { return r.curlWith(operation{}.shellVariables(nil)) }
 
-// curl is Curl with the variables of fields that carry credentials.
-func (r Request) curl(variables func(name string) (variable string, ok bool)) string {
+// curlWith is Curl with the variables of fields that carry credentials.
+func (r Request) curlWith(variables func(name string) (variable string, ok bool)) string {
 	r = r.withoutUser()
 	var b strings.Builder
-	b.WriteString("curl -i -X " + r.method() + " " + quote(r.URL))
+	b.WriteString("curl -i -X " + r.methodOrPost() + " " + quote(r.URL))
 	for _, name := range sortedNames(r.Header) {
 		for _, value := range r.Header[name] {
 			switch variable, secret := variables(name); {
@@ -68,7 +68,7 @@ func (r Request) curl(variables func(name string) (variable string, ok bool)) st
 	return b.String()
 }
 
-func (r Request) method() string {
+func (r Request) methodOrPost() string {
 	if r.Method == "" {
 		return http.MethodPost
 	}

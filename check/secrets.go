@@ -63,8 +63,8 @@ func (r Request) withoutUser() Request {
 	return r
 }
 
-// secrets are the names of the fields that carry credentials of t's callers.
-func (t *Target) secrets() []string {
+// secretNames are the names of the fields that carry credentials of t's callers.
+func (t *Target) secretNames() []string {
 	names := slices.Clone(t.Credentials)
 	for name := range t.OtherCaller {
 		names = append(names, name)
@@ -74,4 +74,6 @@ func (t *Target) secrets() []string {
 
 // Curl returns the request of t as [Request.Curl] does. The values of Credentials and OtherCaller
 // are not shown either.
-func (t *Target) Curl() string { return t.Request.curl(operation{}.variables(t.secrets())) }
+func (t *Target) Curl() string {
+	return t.Request.curlWith(operation{}.shellVariables(t.secretNames()))
+}

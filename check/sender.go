@@ -16,8 +16,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// atOnce is how many duplicates are sent at once, and the burst that the rate allows.
-const atOnce = 50
+// burstSize is how many duplicates are sent at once, and the burst that the rate allows.
+const burstSize = 50
 
 // maxAnswer bounds what is read of an answer's body.
 const maxAnswer = 4 << 20
@@ -27,21 +27,21 @@ var errCap = errors.New("the largest number of requests is reached; raise Option
 
 // sender sends requests within the bounds of Options.
 type sender struct {
-	client, chopped *http.Client
-	patience        time.Duration // for one answer, to its end
-	limit           *rate.Limiter
-	most            int64
-	sent            atomic.Int64
-	late            atomic.Int64 // the longest time from an answer to its effect, in nanoseconds
+	client, unbuffered *http.Client
+	patience           time.Duration // for one answer, to its end
+	limiter            *rate.Limiter
+	maxRequests        int64
+	sent               atomic.Int64
+	longestDelay       atomic.Int64 // the longest time from an answer to its effect, in nanoseconds
 }
 
 func newSender(o *Options) *sender {
 	return &sender{
-		client:   newClient(o, 0),
-		chopped:  newClient(o, 16), // what is written goes out at once
-		patience: o.Patience,
-		limit:    rate.NewLimiter(rate.Limit(o.Rate), atOnce),
-		most:     int64(o.MaxRequests),
+		client:      newClient(o, 0),
+		unbuffered:  newClient(o, 16), // what is written goes out at once
+		patience:    o.Patience,
+		limiter:     rate.NewLimiter(rate.Limit(o.Rate), burstSize),
+		maxRequests: int64(o.MaxRequests),
 	}
 }
 
@@ -52,10 +52,10 @@ func newClient(o *Options, writeBuffer int) *http.Client {
 	}
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:         hosts{o.Allow}.dial,
+			DialContext:         hostFilter{o.Allow}.dial,
 			TLSClientConfig:     config,
 			TLSHandshakeTimeout: 10 * time.Second,
-			MaxIdleConnsPerHost: atOnce,
+			MaxIdleConnsPerHost: burstSize,
 			IdleConnTimeout:     10 * time.Second,
 			DisableCompression:  true, // the answer's own bytes are compared
 			WriteBufferSize:     writeBuffer,
@@ -64,26 +64,28 @@ func newClient(o *Options, writeBuffer int) *http.Client {
 	}
 }
 
-func (s *sender) close() {
+func (s *sender) closeIdle() {
 	s.client.CloseIdleConnections()
-	s.chopped.CloseIdleConnections()
+	s.unbuffered.CloseIdleConnections()
 }
 
 // reserve waits until n more requests may be sent.
 func (s *sender) reserve(ctx context.Context, n int) error {
-	if s.sent.Add(int64(n)) > s.most {
+	if s.sent.Add(int64(n)) > s.maxRequests {
 		s.sent.Add(-int64(n))
 		return errCap
 	}
-	return s.limit.WaitN(ctx, n)
+	return s.limiter.WaitN(ctx, n)
 }
 
-// sawEffectAfter notes that an effect was counted d after the last answer. It is not for concurrent
-// use with itself.
-func (s *sender) sawEffectAfter(d time.Duration) { s.late.Store(max(s.late.Load(), int64(d))) }
+// noteEffectDelay notes that an effect was counted d after the last answer. It is not for
+// concurrent use with itself.
+func (s *sender) noteEffectDelay(d time.Duration) {
+	s.longestDelay.Store(max(s.longestDelay.Load(), int64(d)))
+}
 
-// lateness returns the longest time after which an effect was counted.
-func (s *sender) lateness() time.Duration { return time.Duration(s.late.Load()) }
+// effectDelay returns the longest time after which an effect was counted.
+func (s *sender) effectDelay() time.Duration { return time.Duration(s.longestDelay.Load()) }
 
 // reply is the answer to a request, or the reason why there is none.
 type reply struct {
@@ -94,17 +96,17 @@ type reply struct {
 	took   time.Duration
 }
 
-func (r *reply) ok() bool      { return r.err == nil && r.status/100 == 2 }
-func (r *reply) refused() bool { return r.err == nil && r.status/100 == 4 }
-func (r *reply) failed() bool  { return r.err == nil && r.status/100 == 5 }
+func (r *reply) isSuccess() bool { return r.err == nil && r.status/100 == 2 }
+func (r *reply) isRefusal() bool { return r.err == nil && r.status/100 == 4 }
+func (r *reply) isFailure() bool { return r.err == nil && r.status/100 == 5 }
 
-// running reports whether r says that the first request has not ended.
-func (r *reply) running() bool {
+// saysRunning reports whether r says that the first request has not ended.
+func (r *reply) saysRunning() bool {
 	return r.err == nil && (r.status == http.StatusConflict || r.status == http.StatusTooEarly)
 }
 
-// same reports whether r and o have the same status and bytes.
-func (r *reply) same(o *reply) bool {
+// equals reports whether r and o have the same status and bytes.
+func (r *reply) equals(o *reply) bool {
 	return r.err == nil && o.err == nil && r.status == o.status && bytes.Equal(r.body, o.body)
 }
 
@@ -116,9 +118,9 @@ func (r *reply) String() string {
 	return fmt.Sprint(r.status)
 }
 
-// redirect returns where an answer to a request of this URL redirects to, without the query, which
-// may have secrets. It is empty for an answer that is no redirect.
-func (r *reply) redirect(from string) string {
+// redirectTarget returns where an answer to a request of this URL redirects to, without the query,
+// which may have secrets. It is empty for an answer that is no redirect.
+func (r *reply) redirectTarget(from string) string {
 	base, err := url.Parse(from)
 	if r.err != nil || r.status/100 != 3 || r.header.Get("Location") == "" || err != nil {
 		return ""
@@ -142,7 +144,7 @@ func (s *sender) send(ctx context.Context, client *http.Client, r *Request, body
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { written() }})
 	}
 	answer := reply{}
-	req, err := http.NewRequestWithContext(ctx, r.method(), r.URL, nil)
+	req, err := http.NewRequestWithContext(ctx, r.methodOrPost(), r.URL, nil)
 	if err != nil {
 		return reply{err: err}
 	}
@@ -169,6 +171,7 @@ func (s *sender) send(ctx context.Context, client *http.Client, r *Request, body
 	if err != nil && errors.Is(context.Cause(ctx), late) {
 		err = late
 	}
-	answer.err, answer.took = inner(err), time.Since(start) // not the URL, which may have secrets
+	// not the URL, which may have secrets
+	answer.err, answer.took = causeWithoutURL(err), time.Since(start)
 	return answer
 }

@@ -92,11 +92,11 @@ var contracts = map[string]string{
 // TestRightShops: nothing is broken in a shop that is right in its own way.
 func TestRightShops(t *testing.T) {
 	t.Parallel()
-	right(t, servers.Right())
+	assertAllRight(t, servers.Right())
 }
 
-// right examines right shops at once.
-func right(t *testing.T, shops []servers.Shop) {
+// assertAllRight examines right shops at once.
+func assertAllRight(t *testing.T, shops []servers.Shop) {
 	t.Helper()
 	reports := examineAll(t, shops, func(servers.Shop) time.Duration { return 4 * time.Second })
 	for i, shop := range shops {
@@ -126,7 +126,7 @@ func examineAll(t *testing.T, shops []servers.Shop, kept func(servers.Shop) time
 	var all sync.WaitGroup
 	for i, shop := range shops {
 		dir := t.TempDir()
-		all.Go(func() { reports[i], errs[i] = examine(t.Context(), shop, dir, kept(shop)) })
+		all.Go(func() { reports[i], errs[i] = examineShop(t.Context(), shop, dir, kept(shop)) })
 	}
 	all.Wait()
 	for i, err := range errs {
@@ -135,17 +135,17 @@ func examineAll(t *testing.T, shops []servers.Shop, kept func(servers.Shop) time
 	return reports
 }
 
-// examine starts a shop and examines it with all that a target can have.
-func examine(ctx context.Context, shop servers.Shop, dir string, kept time.Duration) (*check.Report, error) {
+// examineShop starts a shop and examines it with all that a target can have.
+func examineShop(ctx context.Context, shop servers.Shop, dir string, kept time.Duration) (*check.Report, error) {
 	s, err := servers.StartAnywhere(shop, dir, freeport.Get)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	return check.Examine(ctx, target(s, contracts[shop.Name], kept), &check.Options{Rate: 1000, Patience: 10 * time.Second})
+	return check.Examine(ctx, targetOf(s, contracts[shop.Name], kept), &check.Options{Rate: 1000, Patience: 10 * time.Second})
 }
 
-func target(s *servers.Server, contract string, kept time.Duration) check.Target {
+func targetOf(s *servers.Server, contract string, kept time.Duration) check.Target {
 	ann := http.Header{"Authorization": {servers.Ann}, "Content-Type": {"application/json"}}
 	pay := check.Request{URL: s.URL("/payments"), Header: ann, Body: []byte(`{"amount":500,"currency":"EUR"}`)}
 	refund := pay.Clone()

@@ -11,13 +11,13 @@ import (
 
 // session is what one check works with.
 type session struct {
-	target *Target
-	o      *Options
-	sender *sender
+	target  *Target
+	options *Options
+	sender  *sender
 	// distinct reports that two operations have different answers, so that an answer shows which
 	// operation it belongs to.
 	distinct bool
-	learned  *learned
+	observed *observations
 
 	shown []Exchange
 }
@@ -25,27 +25,27 @@ type session struct {
 // maxShown bounds the exchanges of a result.
 const maxShown = 8
 
-// stop is what a check panics with when it cannot go on; examine turns it into a result or into the
-// error of the examination.
-type stop struct{ err error }
+// stopPanic is what a check panics with when it cannot go on; decideCheck turns it into a result or
+// into the error of the examination.
+type stopPanic struct{ err error }
 
-// send sends op as quiet does, and shows its last answer in the result as step.
-func (s *session) send(ctx context.Context, step string, op operation) reply {
-	r := s.quiet(ctx, op)
-	s.show(step, op, &r)
+// sendAndShow sends op as sendUnshown does, and shows its last answer in the result as step.
+func (s *session) sendAndShow(ctx context.Context, step string, op operation) reply {
+	r := s.sendUnshown(ctx, op)
+	s.showExchange(step, op, &r)
 	return r
 }
 
-// quiet sends op, and again while it is answered 429, at most five times more: 429 asks for the
-// same request later, and says nothing about the key.
-func (s *session) quiet(ctx context.Context, op operation) reply {
-	r := s.once(ctx, op)
+// sendUnshown sends op, and again while it is answered 429, at most five times more: 429 asks for
+// the same request later, and says nothing about the key.
+func (s *session) sendUnshown(ctx context.Context, op operation) reply {
+	r := s.sendOnce(ctx, op)
 	for range 5 {
 		if r.err != nil || r.status != http.StatusTooManyRequests {
 			break
 		}
 		s.wait(ctx, pauseOf(&r))
-		r = s.once(ctx, op)
+		r = s.sendOnce(ctx, op)
 	}
 	return r
 }
@@ -59,37 +59,37 @@ func pauseOf(r *reply) time.Duration {
 	return time.Duration(min(max(seconds, 0), 5)) * time.Second
 }
 
-// once sends op once.
-func (s *session) once(ctx context.Context, op operation) reply {
-	s.reserve(ctx, 1)
-	request := s.build(&op)
+// sendOnce sends op once.
+func (s *session) sendOnce(ctx context.Context, op operation) reply {
+	s.mustReserve(ctx, 1)
+	request := s.buildRequest(&op)
 	r := s.sender.send(ctx, s.sender.client, request, bytes.NewReader(request.Body), nil)
-	if r.ok() {
-		s.learned.slowest = max(s.learned.slowest, r.took)
+	if r.isSuccess() {
+		s.observed.slowestSuccess = max(s.observed.slowestSuccess, r.took)
 	}
 	return r
 }
 
-// reserve waits for the right to send n requests, and ends the examination if there is none.
-func (s *session) reserve(ctx context.Context, n int) {
+// mustReserve waits for the right to send n requests, and ends the examination if there is none.
+func (s *session) mustReserve(ctx context.Context, n int) {
 	if err := s.sender.reserve(ctx, n); err != nil {
-		panic(stop{err})
+		panic(stopPanic{err})
 	}
 }
 
-// show adds an exchange to the result.
-func (s *session) show(step string, op operation, r *reply) {
+// showExchange adds an exchange to the result.
+func (s *session) showExchange(step string, op operation, r *reply) {
 	if len(s.shown) == maxShown {
 		return
 	}
-	curl := s.build(&op).curl(op.variables(s.target.secrets()))
-	e := Exchange{Step: step, Curl: curl, Status: r.status, Took: r.took, Body: cut(r.body)}
+	curl := s.buildRequest(&op).curlWith(op.shellVariables(s.target.secretNames()))
+	e := Exchange{Step: step, Curl: curl, Status: r.status, Took: r.took, Body: cutBody(r.body)}
 	if r.err != nil {
 		e.Error = r.err.Error()
 	}
 	if e.Header = r.header.Clone(); e.Header != nil {
 		for name := range e.Header {
-			if _, secret := secretVariable(name, s.target.secrets()); secret {
+			if _, secret := secretVariable(name, s.target.secretNames()); secret {
 				e.Header[name] = []string{"(secret)"}
 			}
 		}
@@ -97,8 +97,8 @@ func (s *session) show(step string, op operation, r *reply) {
 	s.shown = append(s.shown, e)
 }
 
-// cut returns what is shown of a body.
-func cut(b []byte) string {
+// cutBody returns what is shown of a body.
+func cutBody(b []byte) string {
 	const most = 2048
 	if len(b) > most {
 		b = b[:most]
@@ -113,6 +113,6 @@ func (s *session) wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		panic(stop{ctx.Err()})
+		panic(stopPanic{ctx.Err()})
 	}
 }

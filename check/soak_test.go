@@ -26,17 +26,17 @@ func TestSoakRightShops(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			if busy {
-				defer spin(4)()
+				defer spinCPU(4)()
 			}
 			for i := range times {
-				t.Run(strconv.Itoa(i+1), func(t *testing.T) { right(t, shops) })
+				t.Run(strconv.Itoa(i+1), func(t *testing.T) { assertAllRight(t, shops) })
 			}
 		})
 	}
 }
 
-// spin starts busy loops and returns what ends them.
-func spin(loops int) (end func()) {
+// spinCPU starts busy loops and returns what ends them.
+func spinCPU(loops int) (end func()) {
 	var stop atomic.Bool
 	var all sync.WaitGroup
 	for range loops {

@@ -6,7 +6,7 @@ import (
 )
 
 var afterClientError = &Check{
-	ID: "after-client-error", Title: "a refused request does nothing", Severity: Critical, Requests: 3 + settles,
+	ID: "after-client-error", Title: "a refused request does nothing", Severity: Critical, Requests: 3 + maxFinalRequests,
 	Sends: []string{"A request that the API refuses with 400 to 428.", "The request as it should be, with the same key."},
 	Why:   "A customer corrects the card number and presses the button again.",
 	Wrong: []string{
@@ -27,7 +27,7 @@ var afterClientError = &Check{
 }
 
 var afterTooMany = &Check{
-	ID: "after-too-many", Title: "after 429 the retry acts", Severity: Critical, Requests: 3 + settles,
+	ID: "after-too-many", Title: "after 429 the retry acts", Severity: Critical, Requests: 3 + maxFinalRequests,
 	Sends: []string{"A request that is answered 429.", "The same request again, when requests are accepted."},
 	Why:   "429 asks the client to send the same request later. A stored 429 would be its answer for ever.",
 	Wrong: []string{
@@ -41,7 +41,7 @@ var afterTooMany = &Check{
 }
 
 var afterServerError = &Check{
-	ID: "after-server-error", Title: "after a 5xx the retry tells the truth", Severity: Critical, Requests: 3 + settles,
+	ID: "after-server-error", Title: "after a 5xx the retry tells the truth", Severity: Critical, Requests: 3 + maxFinalRequests,
 	Sends: []string{"A request that is answered with 500 or above.", "The same request again, when the service works."},
 	Why:   "A database was away for a moment. The client retries, as every guide says.",
 	Wrong: []string{
@@ -58,50 +58,50 @@ var afterServerError = &Check{
 // trouble.
 func (s *session) afterTrouble(ctx context.Context, trouble *Trouble, flag string, expected func(status int) bool) finding {
 	if trouble == nil {
-		return undecided("Say how to make a request fail: "+flag+".", "the checker does not know how to make the API fail in this way")
+		return undecidedFinding("Say how to make a request fail: "+flag+".", "the checker does not know how to make the API fail in this way")
 	}
-	effects := s.effects(ctx)
-	op := s.first()
-	failed := s.troubled(ctx, trouble, op)
+	effects := s.newEffectCounter(ctx)
+	op := s.newOperation()
+	failed := s.sendInTrouble(ctx, trouble, op)
 	if !expected(failed.status) {
-		return undecided("Give another trouble: "+flag+".", "the request that was to fail was answered %s", &failed)
+		return undecidedFinding("Give another trouble: "+flag+".", "the request that was to fail was answered %s", &failed)
 	}
-	acted := effects.since(ctx, 0)
-	if failed.refused() && acted > 0 {
-		return broken(Critical, "a request that was answered %s took effect", &failed)
+	acted := effects.awaitCount(ctx, 0)
+	if failed.isRefusal() && acted > 0 {
+		return brokenFinding(Critical, "a request that was answered %s took effect", &failed)
 	}
-	retry := s.settle(ctx, "the request again, without the trouble", op)
-	n := effects.since(ctx, max(acted, effectsOf(&retry)))
+	retry := s.awaitFinal(ctx, "the request again, without the trouble", op)
+	n := effects.awaitCount(ctx, max(acted, wantedEffects(&retry)))
 	switch {
 	case n > 1:
-		return broken(Critical, "a request that was answered %s and sent again took effect %s", &failed, times(n))
-	case retry.ok() && n == 0:
-		return broken(Critical, "a request was answered %s; sent again it was answered %s, and nothing took effect", &failed, &retry)
+		return brokenFinding(Critical, "a request that was answered %s and sent again took effect %s", &failed, timesText(n))
+	case retry.isSuccess() && n == 0:
+		return brokenFinding(Critical, "a request was answered %s; sent again it was answered %s, and nothing took effect", &failed, &retry)
 	case retry.status == http.StatusTooManyRequests:
-		return s.judgeLasting(ctx, &retry)
-	case !retry.ok():
-		return noted("after %s the same key is answered %s: clients need a new key", &failed, &retry)
-	case !effects.known():
-		return undecided(needOracle, "after %s the request was answered %s; whether it acted once is not known", &failed, &retry)
+		return s.judgeLasting429(ctx, &retry)
+	case !retry.isSuccess():
+		return notedFinding("after %s the same key is answered %s: clients need a new key", &failed, &retry)
+	case !effects.isCounting():
+		return undecidedFinding(needOracle, "after %s the request was answered %s; whether it acted once is not known", &failed, &retry)
 	}
-	return passed("after %s the request acts", &failed)
+	return passedFinding("after %s the request acts", &failed)
 }
 
-// troubled sends op while the trouble is on. The trouble ends although the examination does.
-func (s *session) troubled(ctx context.Context, t *Trouble, op operation) reply {
+// sendInTrouble sends op while the trouble is on. The trouble ends although the examination does.
+func (s *session) sendInTrouble(ctx context.Context, t *Trouble, op operation) reply {
 	if t.Off != nil {
 		defer func() {
 			if err := t.Off(context.WithoutCancel(ctx)); err != nil {
-				panic(stop{err})
+				panic(stopPanic{err})
 			}
 		}()
 	}
 	if t.On != nil {
 		if err := t.On(ctx); err != nil {
-			panic(stop{err})
+			panic(stopPanic{err})
 		}
 	}
-	op = op.with(func(r *Request) {
+	op = op.withChange(func(r *Request) {
 		for name, values := range t.Header {
 			r.Header[http.CanonicalHeaderKey(name)] = values
 		}
@@ -109,15 +109,15 @@ func (s *session) troubled(ctx context.Context, t *Trouble, op operation) reply 
 			r.Body = t.Body
 		}
 	})
-	r := s.once(ctx, op) // 429 may be what is wanted
-	s.show("a request that fails", op, &r)
+	r := s.sendOnce(ctx, op) // 429 may be what is wanted
+	s.showExchange("a request that fails", op, &r)
 	return r
 }
 
-// judgeLasting tells a stored 429 from an API that still accepts nothing.
-func (s *session) judgeLasting(ctx context.Context, retry *reply) finding {
-	if other := s.send(ctx, "a request with a key of its own", s.first()); !other.ok() {
-		return undecided("", "the API still answers %s", &other)
+// judgeLasting429 tells a stored 429 from an API that still accepts nothing.
+func (s *session) judgeLasting429(ctx context.Context, retry *reply) finding {
+	if other := s.sendAndShow(ctx, "a request with a key of its own", s.newOperation()); !other.isSuccess() {
+		return undecidedFinding("", "the API still answers %s", &other)
 	}
-	return broken(Serious, "a request is answered %s again and again, while a request with another key is accepted", retry)
+	return brokenFinding(Serious, "a request is answered %s again and again, while a request with another key is accepted", retry)
 }

@@ -26,7 +26,7 @@ type place struct {
 	bits        uint64 // the seed of the bits
 }
 
-func (s blockShape) place(id []byte) place {
+func (s blockShape) placeOf(id []byte) place {
 	at, seed := metro.Hash128(id, 0x7e74)
 	part, rest := bits.Mul64(at, uint64(s.parts))  //nolint:gosec // positive and small
 	block, _ := bits.Mul64(rest, uint64(s.blocks)) //nolint:gosec // positive
@@ -39,7 +39,7 @@ func (s blockShape) maskOf(seed uint64) (m mask) {
 	left := seed
 	for i := range s.k {
 		if i%7 == 0 && i > 0 {
-			seed = mixed(seed)
+			seed = nextSplitMix(seed)
 			left = seed
 		}
 		m[left>>6%uint64(len(m))] |= 1 << (left % 64)
@@ -48,16 +48,16 @@ func (s blockShape) maskOf(seed uint64) (m mask) {
 	return m
 }
 
-// mixed is the next number of SplitMix64 (Steele, Lea and Flood 2014).
-func mixed(x uint64) uint64 {
+// nextSplitMix is the next number of SplitMix64 (Steele, Lea and Flood 2014).
+func nextSplitMix(x uint64) uint64 {
 	x += 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
 	x = (x ^ x>>27) * 0x94D049BB133111EB
 	return x ^ x>>31
 }
 
-// has reports whether all bits of m are set. It may run beside add and clear.
-func (b *block) has(m *mask) bool {
+// hasBits reports whether all bits of m are set. It may run beside add and clear.
+func (b *block) hasBits(m *mask) bool {
 	for i := range b {
 		if m[i] != 0 && atomic.LoadUint64(&b[i])&m[i] != m[i] {
 			return false

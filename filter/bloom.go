@@ -23,37 +23,37 @@ type Bloom struct {
 	shape blockShape
 	clock windowClock
 	parts []part
-	whole wholeness
+	whole wholeFlag
 	// warned is the number of the window of the last warning, plus one.
-	warned atomic.Int64
-	saved  atomic.Int64 // when the filter that was read was written
-	each   int64        // number of ids above which a part is overfull
+	warned      atomic.Int64
+	saved       atomic.Int64 // when the filter that was read was written
+	mostPerPart int64        // number of ids above which a part is overfull
 }
 
 // NewBloom returns a new filter. The error says which option is invalid.
 func NewBloom(options *Options) (*Bloom, error) {
-	o, err := copied(options).checked()
+	o, err := copyOptions(options).withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	b := &Bloom{o: o, shape: o.blockShape(), clock: newWindowClock(o.Window)}
-	if err := o.fits(b.shape.bytes()); err != nil {
+	b := &Bloom{o: o, shape: o.newBlockShape(), clock: newWindowClock(o.Window)}
+	if err := o.checkSize(b.shape.bytes()); err != nil {
 		return nil, err
 	}
 	b.whole.set(o.Empty)
 	b.parts = make([]part, b.shape.parts)
 	for i := range b.parts {
-		b.parts[i].make(o.Windows, b.shape, b.clock.turn())
+		b.parts[i].allocate(o.Windows, b.shape, b.clock.currentWindow())
 	}
 	share := int64(o.Items / len(b.parts))
-	b.each = share + share/10 + 100
+	b.mostPerPart = share + share/10 + 100
 	return b, nil
 }
 
-// of returns the part of an id, rotated to the current window.
-func (b *Bloom) of(at place) *part {
+// currentPart returns the part of an id, rotated to the current window.
+func (b *Bloom) currentPart(at place) *part {
 	p := &b.parts[at.part]
-	if turn := b.clock.turn(); turn > p.turn.Load() {
+	if turn := b.clock.currentWindow(); turn > p.currentWindow.Load() {
 		p.mu.Lock()
 		p.rotate(turn)
 		p.mu.Unlock()
@@ -66,25 +66,25 @@ func (b *Bloom) of(at place) *part {
 // true. Call Add before the work. While the filter is not whole, no id is surely new.
 func (b *Bloom) Add(id []byte) (surelyNew bool) {
 	// Read before adding: an id that is added after the end of a rebuild is tested against all ids.
-	whole := b.whole.is()
-	at := b.shape.place(id)
+	whole := b.whole.get()
+	at := b.shape.placeOf(id)
 	m := b.shape.maskOf(at.bits)
-	return b.add(at, &m, whole)
+	return b.addAt(at, &m, whole)
 }
 
-func (b *Bloom) add(at place, m *mask, whole bool) (surelyNew bool) {
-	p := b.of(at)
+func (b *Bloom) addAt(at place, m *mask, whole bool) (surelyNew bool) {
+	p := b.currentPart(at)
 	p.mu.Lock()
 	surelyNew = !p.add(at, m) && whole
 	p.added++
 	if surelyNew {
 		p.surelyNew++
 	}
-	turn := p.turn.Load()
-	over := p.at(turn).ids.Load() > b.each
+	turn := p.currentWindow.Load()
+	over := p.windowAt(turn).ids.Load() > b.mostPerPart
 	p.mu.Unlock()
 	if over {
-		b.warn(turn)
+		b.warnOverfull(turn)
 	}
 	return surelyNew
 }
@@ -93,18 +93,18 @@ func (b *Bloom) add(at place, m *mask, whole bool) (surelyNew bool) {
 // While the filter is not whole, it always returns true. If two callers first call MaybeSeen and
 // then Add, both may see the same id as new; call only [Bloom.Add] to avoid that.
 func (b *Bloom) MaybeSeen(id []byte) bool {
-	whole := b.whole.is()
-	at := b.shape.place(id)
+	whole := b.whole.get()
+	at := b.shape.placeOf(id)
 	m := b.shape.maskOf(at.bits)
-	return b.of(at).maybe(at, &m) || !whole
+	return b.currentPart(at).mayContain(at, &m) || !whole
 }
 
 // AddBatch is Add for many ids, in order: if an id occurs twice, only the first one is surely new.
 // The error is always nil; it is there for [Prefilter].
 func (b *Bloom) AddBatch(_ context.Context, ids [][]byte) (surelyNew []bool, err error) {
 	surelyNew = make([]bool, len(ids))
-	b.each16(ids, func(i int, at place, m *mask) {
-		surelyNew[i] = b.add(at, m, b.whole.is())
+	b.eachPrefetched(ids, func(i int, at place, m *mask) {
+		surelyNew[i] = b.addAt(at, m, b.whole.get())
 	})
 	return surelyNew, nil
 }
@@ -112,24 +112,24 @@ func (b *Bloom) AddBatch(_ context.Context, ids [][]byte) (surelyNew []bool, err
 // MaybeSeenBatch is MaybeSeen for many ids.
 func (b *Bloom) MaybeSeenBatch(ids [][]byte) []bool {
 	maybe := make([]bool, len(ids))
-	b.each16(ids, func(i int, at place, m *mask) {
-		whole := b.whole.is()
-		maybe[i] = b.of(at).maybe(at, m) || !whole
+	b.eachPrefetched(ids, func(i int, at place, m *mask) {
+		whole := b.whole.get()
+		maybe[i] = b.currentPart(at).mayContain(at, m) || !whole
 	})
 	return maybe
 }
 
-// each16 calls f for each id, sixteen at a time. It first reads from the blocks of all sixteen, so
-// that the processor waits for the memory of all of them at once.
-func (b *Bloom) each16(ids [][]byte, f func(i int, at place, m *mask)) {
+// eachPrefetched calls f for each id, sixteen at a time. It first reads from the blocks of all
+// sixteen, so that the processor waits for the memory of all of them at once.
+func (b *Bloom) eachPrefetched(ids [][]byte, f func(i int, at place, m *mask)) {
 	var places [16]place
 	for from := 0; from < len(ids); from += len(places) {
 		some := ids[from:min(from+len(places), len(ids))]
 		for i, id := range some {
-			at := b.shape.place(id)
+			at := b.shape.placeOf(id)
 			places[i] = at
 			p := &b.parts[at.part]
-			_ = atomic.LoadUint64(&p.at(p.turn.Load()).blocks[at.block][0])
+			_ = atomic.LoadUint64(&p.windowAt(p.currentWindow.Load()).blocks[at.block][0])
 		}
 		for i := range some {
 			m := b.shape.maskOf(places[i].bits)
@@ -138,14 +138,14 @@ func (b *Bloom) each16(ids [][]byte, f func(i int, at place, m *mask)) {
 	}
 }
 
-func (b *Bloom) warn(turn int64) {
+func (b *Bloom) warnOverfull(turn int64) {
 	if last := b.warned.Load(); last <= turn && b.warned.CompareAndSwap(last, turn+1) {
 		b.o.Logger.Warn("filter: more ids than Items; it says maybe more often. Make a larger one", "items", b.o.Items)
 	}
 }
 
-// wholeness says whether all inserted ids are in the filter.
-type wholeness struct{ v atomic.Bool }
+// wholeFlag says whether all inserted ids are in the filter.
+type wholeFlag struct{ v atomic.Bool }
 
-func (w *wholeness) set(whole bool) { w.v.Store(whole) }
-func (w *wholeness) is() bool       { return w.v.Load() }
+func (w *wholeFlag) set(whole bool) { w.v.Store(whole) }
+func (w *wholeFlag) get() bool      { return w.v.Load() }

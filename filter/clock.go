@@ -16,8 +16,8 @@ func newWindowClock(window time.Duration) windowClock {
 	return windowClock{window: window, began: now, wall: now.UnixNano()}
 }
 
-// turn returns the number of the current window; it is always zero without windows.
-func (c *windowClock) turn() int64 {
+// currentWindow returns the number of the current window; it is always zero without windows.
+func (c *windowClock) currentWindow() int64 {
 	if c.window == 0 {
 		return 0
 	}

@@ -25,20 +25,20 @@ import (
 type HyperLogLog struct {
 	o     Options
 	clock windowClock
-	whole wholeness
+	whole wholeFlag
 
-	mu      sync.Mutex
-	turn    int64
-	windows [][]byte // registers, in the library's layout
+	mu            sync.Mutex
+	currentWindow int64
+	windows       [][]byte // registers, in the library's layout
 
 	added, surelyNew uint64
 }
 
 // NewHyperLogLog returns one with 2^Precision registers. It ignores Items and FalsePositive.
 func NewHyperLogLog(options *Options) (*HyperLogLog, error) {
-	o := copied(options)
+	o := copyOptions(options)
 	o.Items, o.FalsePositive = 1, 0
-	o, err := o.checked()
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -46,33 +46,33 @@ func NewHyperLogLog(options *Options) (*HyperLogLog, error) {
 	for i := range h.windows {
 		h.windows[i] = make([]byte, 1<<o.Precision)
 	}
-	h.turn = h.clock.turn()
+	h.currentWindow = h.clock.currentWindow()
 	h.whole.set(o.Empty)
 	return h, nil
 }
 
-// register returns the register of an id and its height. It is computed as in the library, which
+// registerOf returns the register of an id and its height. It is computed as in the library, which
 // does not report whether an insert changed a register.
-func (h *HyperLogLog) register(id []byte) (place uint64, height byte) {
+func (h *HyperLogLog) registerOf(id []byte) (place uint64, height byte) {
 	x := metro.Hash64(id, 1337)
 	p := h.o.Precision
 	rest := x<<p | 1<<(p-1)
 	return x >> (64 - p), byte(bits.LeadingZeros64(rest) + 1) //nolint:gosec // at most 61
 }
 
-// rotated clears the windows that have begun since the last call and returns the current one. The
+// rotate clears the windows that have begun since the last call and returns the current one. The
 // caller holds the lock.
-func (h *HyperLogLog) rotated() (current []byte) {
-	turn, n := h.clock.turn(), int64(len(h.windows))
-	for t := max(h.turn, turn-n) + 1; t <= turn; t++ {
+func (h *HyperLogLog) rotate() (current []byte) {
+	turn, n := h.clock.currentWindow(), int64(len(h.windows))
+	for t := max(h.currentWindow, turn-n) + 1; t <= turn; t++ {
 		clear(h.windows[t%n])
 	}
-	h.turn = max(h.turn, turn)
-	return h.windows[h.turn%n]
+	h.currentWindow = max(h.currentWindow, turn)
+	return h.windows[h.currentWindow%n]
 }
 
-// highest returns the height of a register over all windows.
-func (h *HyperLogLog) highest(place uint64) (height byte) {
+// maxHeight returns the height of a register over all windows.
+func (h *HyperLogLog) maxHeight(place uint64) (height byte) {
 	for _, w := range h.windows {
 		height = max(height, w[place])
 	}
@@ -81,12 +81,12 @@ func (h *HyperLogLog) highest(place uint64) (height byte) {
 
 // Add adds id and reports whether it was surely new; see [Bloom.Add]. Call it before the work.
 func (h *HyperLogLog) Add(id []byte) (surelyNew bool) {
-	whole := h.whole.is()
-	place, height := h.register(id)
+	whole := h.whole.get()
+	place, height := h.registerOf(id)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	current := h.rotated()
-	surelyNew = whole && height > h.highest(place)
+	current := h.rotate()
+	surelyNew = whole && height > h.maxHeight(place)
 	current[place] = max(current[place], height)
 	h.added++
 	if surelyNew {
@@ -97,12 +97,12 @@ func (h *HyperLogLog) Add(id []byte) (surelyNew bool) {
 
 // MaybeSeen reports whether id may have been added; see [Bloom.MaybeSeen].
 func (h *HyperLogLog) MaybeSeen(id []byte) bool {
-	whole := h.whole.is()
-	place, height := h.register(id)
+	whole := h.whole.get()
+	place, height := h.registerOf(id)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.rotated()
-	return !whole || height <= h.highest(place)
+	h.rotate()
+	return !whole || height <= h.maxHeight(place)
 }
 
 // AddBatch is Add for many ids, in order. The error is always nil; it is there for [Prefilter].
@@ -117,10 +117,10 @@ func (h *HyperLogLog) AddBatch(_ context.Context, ids [][]byte) (surelyNew []boo
 // Rebuild is like [Bloom.Rebuild].
 func (h *HyperLogLog) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	h.whole.set(false)
-	n, err = each(ctx, ids, progress, func(id []byte) error {
-		place, height := h.register(id)
+	n, err = eachID(ctx, ids, progress, func(id []byte) error {
+		place, height := h.registerOf(id)
 		h.mu.Lock()
-		current := h.rotated()
+		current := h.rotate()
 		current[place] = max(current[place], height)
 		h.mu.Unlock()
 		return nil
@@ -138,11 +138,11 @@ func (h *HyperLogLog) MarkWhole() { h.whole.set(true) }
 // default precision.
 func (h *HyperLogLog) Estimate() uint64 {
 	h.mu.Lock()
-	h.rotated()
+	h.rotate()
 	data := []byte{2, byte(h.o.Precision), 0, 0} //nolint:gosec // 4 to 18; the library's form of dense registers
 	data = binary.BigEndian.AppendUint32(data, 1<<h.o.Precision)
 	for place := range h.windows[0] {
-		data = append(data, h.highest(uint64(place)))
+		data = append(data, h.maxHeight(uint64(place)))
 	}
 	h.mu.Unlock()
 	var s hyperloglog.Sketch
@@ -155,17 +155,17 @@ func (h *HyperLogLog) Estimate() uint64 {
 // Stats returns the counters. Items is [HyperLogLog.Estimate]; Fill and FalsePositive are estimated
 // from it. FalsePositive is the share of new ids that get "maybe seen".
 func (h *HyperLogLog) Stats() Stats {
-	s := Stats{Whole: h.whole.is(), Items: int(h.Estimate())} //nolint:gosec // a count
+	s := Stats{Whole: h.whole.get(), Items: int(h.Estimate())} //nolint:gosec // a count
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.o.Window > 0 {
-		s.Rotations = h.turn - h.clock.wall/int64(h.o.Window)
+		s.Rotations = h.currentWindow - h.clock.wall/int64(h.o.Window)
 	}
 	s.Added, s.SurelyNew, s.Maybe = h.added, h.surelyNew, h.added-h.surelyNew
 	s.Bytes = int64(len(h.windows)) << h.o.Precision
 	zero, recognised := 0, 0.0
 	for place := range h.windows[0] {
-		height := h.highest(uint64(place))
+		height := h.maxHeight(uint64(place))
 		if height == 0 {
 			zero++
 		}

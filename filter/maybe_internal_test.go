@@ -14,14 +14,14 @@ func TestReaderBesideRotation(t *testing.T) {
 	t.Parallel()
 	b, err := NewBloom(&Options{Items: 1000, Window: time.Hour, Windows: 2, Empty: true})
 	assert.NoError(t, err, "a filter")
-	at := b.shape.place([]byte("a"))
+	at := b.shape.placeOf([]byte("a"))
 	m := b.shape.maskOf(at.bits)
 	p := &b.parts[at.part]
 	next := func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.add(at, &m)
-		p.rotate(p.turn.Load() + 1)
+		p.rotate(p.currentWindow.Load() + 1)
 	}
 	next()
 	stop := make(chan struct{})
@@ -38,7 +38,7 @@ func TestReaderBesideRotation(t *testing.T) {
 	})
 	missed := 0
 	for range 2_000_000 {
-		if !p.maybe(at, &m) {
+		if !p.mayContain(at, &m) {
 			missed++
 		}
 	}

@@ -51,8 +51,8 @@ const (
 	mostBytes = 64 << 30
 )
 
-// fits returns an error if the windows of a filter have more bytes in all than mostBytes.
-func (o *Options) fits(window int64) error {
+// checkSize returns an error if the windows of a filter have more bytes in all than mostBytes.
+func (o *Options) checkSize(window int64) error {
 	// a window has at most 2^39 bytes
 	if all := window * int64(o.Windows); all > mostBytes {
 		return fmt.Errorf("filter: %d ids with a false positive of %v need %d GiB in %d windows, and at most %d GiB are allowed; "+
@@ -62,8 +62,8 @@ func (o *Options) fits(window int64) error {
 	return nil
 }
 
-// checked returns a copy with the defaults, or an error that says what is invalid.
-func (o Options) checked() (Options, error) {
+// withDefaults returns a copy with the defaults, or an error that says what is invalid.
+func (o Options) withDefaults() (Options, error) {
 	if o.FalsePositive == 0 {
 		o.FalsePositive = 0.01
 	}
@@ -87,8 +87,8 @@ func (o Options) checked() (Options, error) {
 	return o, nil
 }
 
-// copied returns a copy of o, or the zero Options for nil.
-func copied(o *Options) Options {
+// copyOptions returns a copy of o, or the zero Options for nil.
+func copyOptions(o *Options) Options {
 	if o == nil {
 		return Options{}
 	}

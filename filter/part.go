@@ -9,10 +9,10 @@ import (
 // begin a new window.
 type part struct {
 	mu sync.Mutex
-	// turn is the number of the current window. Window n is at index n modulo the number of
-	// windows. It changes under mu.
-	turn    atomic.Int64
-	windows []window
+	// currentWindow is the number of the current window. Window n is at index n modulo the number
+	// of windows. It changes under mu.
+	currentWindow atomic.Int64
+	windows       []window
 
 	added, surelyNew uint64   // under mu
 	_                [64]byte // so that no two parts share a cache line
@@ -23,64 +23,64 @@ type window struct {
 	ids    atomic.Int64 // different ids, except those that were taken for others
 }
 
-func (p *part) make(windows int, s blockShape, turn int64) {
-	p.turn.Store(turn)
+func (p *part) allocate(windows int, s blockShape, turn int64) {
+	p.currentWindow.Store(turn)
 	p.windows = make([]window, windows)
 	for i := range p.windows {
 		p.windows[i].blocks = make([]block, s.blocks)
 	}
 }
 
-func (p *part) at(turn int64) *window { return &p.windows[turn%int64(len(p.windows))] }
+func (p *part) windowAt(turn int64) *window { return &p.windows[turn%int64(len(p.windows))] }
 
 // rotate clears the windows that have begun since the last call; mu is held. A turn in the past
 // changes nothing: remembering longer does no harm. A reader at the same time may miss ids of the
 // windows that are cleared: their time has passed.
 func (p *part) rotate(turn int64) {
-	now := p.turn.Load()
+	now := p.currentWindow.Load()
 	if turn <= now {
 		return
 	}
 	for n := max(now, turn-int64(len(p.windows))) + 1; n <= turn; n++ {
-		w := p.at(n)
+		w := p.windowAt(n)
 		for i := range w.blocks {
 			w.blocks[i].clear()
 		}
 		w.ids.Store(0)
 	}
-	p.turn.Store(turn)
+	p.currentWindow.Store(turn)
 }
 
 // add always adds an id to the current window; mu is held. If an older window takes the id for
 // another one, it would otherwise be forgotten with that window.
 func (p *part) add(at place, m *mask) (seen bool) {
-	turn := p.turn.Load()
-	current := p.at(turn)
+	turn := p.currentWindow.Load()
+	current := p.windowAt(turn)
 	if seen = current.blocks[at.block].add(m); !seen {
 		current.ids.Add(1)
 	}
-	return seen || p.older(turn, at, m)
+	return seen || p.inOlderWindow(turn, at, m)
 }
 
-// older reports whether a window before that of turn may have an id.
-func (p *part) older(turn int64, at place, m *mask) bool {
+// inOlderWindow reports whether a window before that of turn may have an id.
+func (p *part) inOlderWindow(turn int64, at place, m *mask) bool {
 	for n := range len(p.windows) - 1 {
-		if w := p.at(turn + 1 + int64(n)); w.ids.Load() > 0 && w.blocks[at.block].has(m) {
+		if w := p.windowAt(turn + 1 + int64(n)); w.ids.Load() > 0 && w.blocks[at.block].hasBits(m) {
 			return true
 		}
 	}
 	return false
 }
 
-// maybe reports whether a window may have an id. It needs no lock. It looks at the current window
-// last, since an id that is added again is in that one before an older one is cleared, and looks
-// again if a window has begun meanwhile.
-func (p *part) maybe(at place, m *mask) bool {
-	for turn := p.turn.Load(); ; {
-		if p.older(turn, at, m) || p.at(turn).blocks[at.block].has(m) {
+// mayContain reports whether a window may have an id. It needs no lock. It looks at the current
+// window last, since an id that is added again is in that one before an older one is cleared, and
+// looks again if a window has begun meanwhile.
+func (p *part) mayContain(at place, m *mask) bool {
+	for turn := p.currentWindow.Load(); ; {
+		if p.inOlderWindow(turn, at, m) || p.windowAt(turn).blocks[at.block].hasBits(m) {
 			return true
 		}
-		now := p.turn.Load()
+		now := p.currentWindow.Load()
 		if now == turn {
 			return false
 		}

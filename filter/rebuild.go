@@ -10,9 +10,9 @@ import (
 // errNoIDs means that the iterator is nil.
 var errNoIDs = errors.New("filter: Rebuild without ids; give it an iterator, such as that of Rows or Records")
 
-// perLook is how many ids pass between two checks of the context, and between two calls of
+// idsPerCheck is how many ids pass between two checks of the context, and between two calls of
 // progress.
-const perLook = 1024
+const idsPerCheck = 1024
 
 // Rebuild adds all ids of an iterator to the current window, so that none is forgotten too early,
 // and then marks the filter as whole. From the beginning of the first call until then, the filter
@@ -27,9 +27,9 @@ const perLook = 1024
 // id again changes nothing.
 func (b *Bloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(n int)) (n int, err error) {
 	b.whole.set(false)
-	n, err = each(ctx, ids, progress, func(id []byte) error {
-		at := b.shape.place(id)
-		m, p := b.shape.maskOf(at.bits), b.of(at)
+	n, err = eachID(ctx, ids, progress, func(id []byte) error {
+		at := b.shape.placeOf(id)
+		m, p := b.shape.maskOf(at.bits), b.currentPart(at)
 		p.mu.Lock()
 		p.add(at, &m)
 		p.mu.Unlock()
@@ -45,8 +45,8 @@ func (b *Bloom) Rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progr
 // last process wrote at its clean shutdown, or for an empty table.
 func (b *Bloom) MarkWhole() { b.whole.set(true) }
 
-// each calls put for each id.
-func each(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int), put func(id []byte) error) (n int, err error) {
+// eachID calls put for each id.
+func eachID(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int), put func(id []byte) error) (n int, err error) {
 	if ids == nil {
 		return 0, errNoIDs
 	}
@@ -56,7 +56,7 @@ func each(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int),
 		}
 	}
 	for id, err := range ids {
-		if err == nil && n%perLook == 0 {
+		if err == nil && n%idsPerCheck == 0 {
 			tell()
 			err = ctx.Err()
 		}

@@ -34,24 +34,24 @@ var (
 // ErrLost means that the server has lost ids while they were added: it has restarted, another
 // server has replaced it, or keys were evicted or deleted. The filter says maybe to every id; start
 // the rebuild again.
-var ErrLost = errors.New("filter: ids were lost on the server during the rebuild; begin it anew, and keep maxmemory-policy from evicting the filter")
+var ErrLost = errors.New("filter: ids were lost on the server during the rebuild; begin it again, and keep maxmemory-policy from evicting the filter")
 
-// perCall is how many ids one script takes, so that a script takes at most a few milliseconds.
-const perCall = 256
+// idsPerCall is how many ids one script takes, so that a script takes at most a few milliseconds.
+const idsPerCall = 256
 
-// shared is what the filters on Redis have in common: a hash that says whether the filter is whole,
-// and what belongs to it.
-type shared struct {
-	client redisclient.Client
-	o      Options
-	name   string   // of the hash
-	first  []string // arguments of every script
-	// said is whether the filter was whole by the last answer: 0 no answer yet, 1 yes, 2 no.
-	said             atomic.Int32
+// redisFilter is what the filters on Redis have in common: a hash that says whether the filter is
+// whole, and what belongs to it.
+type redisFilter struct {
+	client    redisclient.Client
+	o         Options
+	name      string   // of the hash
+	firstArgs []string // arguments of every script
+	// lastWhole is whether the filter was whole by the last answer: 0 no answer yet, 1 yes, 2 no.
+	lastWhole        atomic.Int32
 	added, surelyNew atomic.Uint64
 }
 
-func newShared(c redisclient.Client, name, format string, o Options) (*shared, error) {
+func newRedisFilter(c redisclient.Client, name, format string, o Options) (*redisFilter, error) {
 	switch {
 	case c == nil:
 		return nil, errors.New("filter: a client is needed; the adapters rueidisclient and goredisclient make one")
@@ -66,19 +66,19 @@ func newShared(c redisclient.Client, name, format string, o Options) (*shared, e
 	}
 	ms := strconv.FormatInt(o.Window.Milliseconds(), 10)
 	count := strconv.Itoa(o.Windows)
-	s := &shared{client: c, o: o, name: o.Prefix + "{" + name + "}"}
-	s.first = []string{format + " " + ms + "ms " + count, ms, count}
+	s := &redisFilter{client: c, o: o, name: o.Prefix + "{" + name + "}"}
+	s.firstArgs = []string{format + " " + ms + "ms " + count, ms, count}
 	return s, nil
 }
 
-func (s *shared) call(script *redisclient.Script, args ...string) redisclient.Call {
-	return redisclient.Call{Script: script, Keys: []string{s.name}, Args: append(s.first[:len(s.first):len(s.first)], args...)}
+func (s *redisFilter) newCall(script *redisclient.Script, args ...string) redisclient.Call {
+	return redisclient.Call{Script: script, Keys: []string{s.name}, Args: append(s.firstArgs[:len(s.firstArgs):len(s.firstArgs)], args...)}
 }
 
-// text returns the answer of a script.
-func (s *shared) text(r redisclient.Reply) (string, error) {
+// replyText returns the answer of a script.
+func (s *redisFilter) replyText(r redisclient.Reply) (string, error) {
 	if r.Err != nil {
-		return "", refusal(r.Err)
+		return "", explainRefusal(r.Err)
 	}
 	text, ok := r.Value.(string)
 	if !ok {
@@ -87,13 +87,13 @@ func (s *shared) text(r redisclient.Reply) (string, error) {
 	return text, nil
 }
 
-// many runs a script for all ids, in one round trip if the client can. If anything fails, no id is
-// surely new.
-func (s *shared) many(ctx context.Context, script *redisclient.Script, args, ids []string) ([]bool, error) {
+// runForAll runs a script for all ids, in one round trip if the client can. If anything fails, no
+// id is surely new.
+func (s *redisFilter) runForAll(ctx context.Context, script *redisclient.Script, args, ids []string) ([]bool, error) {
 	yes := make([]bool, len(ids))
 	var calls []redisclient.Call
-	for from := 0; from < len(ids); from += perCall {
-		calls = append(calls, s.call(script, append(args[:len(args):len(args)], ids[from:min(from+perCall, len(ids))]...)...))
+	for from := 0; from < len(ids); from += idsPerCall {
+		calls = append(calls, s.newCall(script, append(args[:len(args):len(args)], ids[from:min(from+idsPerCall, len(ids))]...)...))
 	}
 	var replies []redisclient.Reply
 	if p, ok := s.client.(redisclient.Pipeliner); ok && len(calls) > 1 {
@@ -108,8 +108,8 @@ func (s *shared) many(ctx context.Context, script *redisclient.Script, args, ids
 	}
 	at, whole := 0, true
 	for i, r := range replies {
-		n := min(perCall, len(ids)-i*perCall)
-		text, err := s.text(r)
+		n := min(idsPerCall, len(ids)-i*idsPerCall)
+		text, err := s.replyText(r)
 		if err == nil && (len(text) != n+1 || text[0] != 'w' && text[0] != 'p') {
 			err = errors.New("filter: the server answered something else; is there a proxy that changes answers?")
 		}
@@ -123,23 +123,23 @@ func (s *shared) many(ctx context.Context, script *redisclient.Script, args, ids
 		}
 	}
 	if len(ids) > 0 {
-		s.say(whole)
+		s.noteWhole(whole)
 	}
 	return yes, nil
 }
 
-// say logs when the filter has stopped being whole.
-func (s *shared) say(whole bool) {
+// noteWhole logs when the filter has stopped being whole.
+func (s *redisFilter) noteWhole(whole bool) {
 	now := int32(2)
 	if whole {
 		now = 1
 	}
-	if before := s.said.Swap(now); before != now && !whole {
+	if before := s.lastWhole.Swap(now); before != now && !whole {
 		s.o.Logger.Warn("filter: ids are missing on the server, and it says maybe to all; rebuild it", "key", s.name)
 	}
 }
 
-func (s *shared) count(surelyNew []bool) {
+func (s *redisFilter) countAdded(surelyNew []bool) {
 	s.added.Add(uint64(len(surelyNew)))
 	n := uint64(0)
 	for _, yes := range surelyNew {
@@ -152,14 +152,14 @@ func (s *shared) count(surelyNew []bool) {
 
 // MarkWhole says that all inserted ids are in the filter: for an empty table. Until then, or until
 // a Rebuild has ended, the filter says maybe to every id.
-func (s *shared) MarkWhole(ctx context.Context) error {
-	_, err := s.text(s.client.Eval(ctx, s.call(markScript, "mark")))
+func (s *redisFilter) MarkWhole(ctx context.Context) error {
+	_, err := s.replyText(s.client.Eval(ctx, s.newCall(markScript, "mark")))
 	return err
 }
 
 // rebuild adds all ids, in batches.
-func (s *shared) rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int), put func(ids [][]byte) error) (n int, err error) {
-	epoch, err := s.text(s.client.Eval(ctx, s.call(markScript, "begin")))
+func (s *redisFilter) rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], progress func(int), put func(ids [][]byte) error) (n int, err error) {
+	epoch, err := s.replyText(s.client.Eval(ctx, s.newCall(markScript, "begin")))
 	if err != nil {
 		return 0, err
 	}
@@ -172,8 +172,8 @@ func (s *shared) rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], prog
 		batch = batch[:0]
 		return err
 	}
-	n, err = each(ctx, ids, progress, func(id []byte) error {
-		if batch = append(batch, append([]byte(nil), id...)); len(batch) < 4*perCall {
+	n, err = eachID(ctx, ids, progress, func(id []byte) error {
+		if batch = append(batch, append([]byte(nil), id...)); len(batch) < 4*idsPerCall {
 			return nil
 		}
 		return flush()
@@ -184,18 +184,18 @@ func (s *shared) rebuild(ctx context.Context, ids iter.Seq2[[]byte, error], prog
 	if err != nil {
 		return n, err
 	}
-	said, err := s.text(s.client.Eval(ctx, s.call(markScript, "end", epoch)))
+	said, err := s.replyText(s.client.Eval(ctx, s.newCall(markScript, "end", epoch)))
 	if err == nil && said != "whole" {
 		err = ErrLost
 	}
 	return n, err
 }
 
-// stats asks the server whether the filter is whole, and how many ids its windows have.
-func (s *shared) stats(ctx context.Context) (out Stats, ids []int, err error) {
+// fetchStats asks the server whether the filter is whole, and how many ids its windows have.
+func (s *redisFilter) fetchStats(ctx context.Context) (out Stats, ids []int, err error) {
 	out.Added, out.SurelyNew = s.added.Load(), s.surelyNew.Load()
 	out.Maybe = out.Added - min(out.Added, out.SurelyNew)
-	text, err := s.text(s.client.Eval(ctx, s.call(statsScript)))
+	text, err := s.replyText(s.client.Eval(ctx, s.newCall(statsScript)))
 	if err != nil {
 		return out, nil, err
 	}
@@ -216,11 +216,11 @@ func (s *shared) stats(ctx context.Context) (out Stats, ids []int, err error) {
 	return out, ids, nil
 }
 
-// refusal explains a refusal of the server. The error still is a [redisclient.Error].
-func refusal(err error) error {
+// explainRefusal explains a refusal of the server. The error still is a [redisclient.Error].
+func explainRefusal(err error) error {
 	e, ok := errors.AsType[redisclient.Error](err)
 	if !ok {
-		return fmt.Errorf("filter: nobody knows what was put in, so all ids are maybe seen: %w", err)
+		return fmt.Errorf("filter: it is unknown what was put in, so all ids are maybe seen: %w", err)
 	}
 	switch e.Code() {
 	case "RSFORMAT":
@@ -233,8 +233,8 @@ func refusal(err error) error {
 	return fmt.Errorf("filter: the server refuses, so all ids are maybe seen: %w", e)
 }
 
-// windowsFit returns an error if the window does not fit Redis, which counts in milliseconds.
-func windowsFit(o *Options) error {
+// checkWindowUnit returns an error if the window does not fit Redis, which counts in milliseconds.
+func checkWindowUnit(o *Options) error {
 	if o.Window%time.Millisecond != 0 {
 		return fmt.Errorf("filter: Window is %v; on Redis it is whole milliseconds", o.Window)
 	}

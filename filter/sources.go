@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Rows returns the ids of a query with one column, for Rebuild. It reads them as they arrive and

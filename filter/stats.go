@@ -24,8 +24,8 @@ type Stats struct {
 
 // Stats reads the parts one after the other, so the values are not from a single moment.
 func (b *Bloom) Stats() Stats {
-	turn := b.clock.turn()
-	s := Stats{Whole: b.whole.is()}
+	turn := b.clock.currentWindow()
+	s := Stats{Whole: b.whole.get()}
 	first := b.clock.wall
 	if b.o.Window > 0 {
 		s.Rotations = turn - first/int64(b.o.Window)
@@ -38,30 +38,30 @@ func (b *Bloom) Stats() Stats {
 		s.Added += p.added
 		s.SurelyNew += p.surelyNew
 		for n := range ids {
-			ids[n] += int(p.at(p.turn.Load() - int64(n) + int64(len(ids))).ids.Load())
+			ids[n] += int(p.windowAt(p.currentWindow.Load() - int64(n) + int64(len(ids))).ids.Load())
 		}
 		p.mu.Unlock()
 	}
 	s.Maybe = s.Added - s.SurelyNew
-	s.describe(b.shape, ids, b.o.Items)
+	s.setEstimates(b.shape, ids, b.o.Items)
 	return s
 }
 
 // layout is that of the bits of one window.
 type layout interface {
-	// filled returns the share of bits that so many ids have set.
-	filled(ids float64) float64
+	// fillShare returns the share of bits that so many ids have set.
+	fillShare(ids float64) float64
 	// falsePositive returns the share of new ids that a window with so many ids says maybe to.
 	falsePositive(ids float64) float64
 	// bytes is the memory of one window.
 	bytes() int64
 }
 
-// describe fills in what follows from the number of ids in the windows, the current one first.
-func (out *Stats) describe(l layout, ids []int, items int) {
+// setEstimates fills in what follows from the number of ids in the windows, the current one first.
+func (out *Stats) setEstimates(l layout, ids []int, items int) {
 	out.Items = ids[0]
 	out.Overfull = ids[0] > items
-	out.Fill = l.filled(float64(ids[0]))
+	out.Fill = l.fillShare(float64(ids[0]))
 	right := 1.0
 	for _, n := range ids {
 		right *= 1 - l.falsePositive(float64(n))

@@ -19,7 +19,7 @@ import (
 //	GET /metrics   the metrics of the monitor, if there is one
 func Admin(l *Live, e *retrysafe.Engine, m *Monitor) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writePlainText(w, http.StatusOK, "ok\n") })
 	probe := &readiness{live: l, engine: e}
 	mux.HandleFunc("GET /readyz", probe.serve)
 	if m != nil {
@@ -28,7 +28,7 @@ func Admin(l *Live, e *retrysafe.Engine, m *Monitor) http.Handler {
 	return mux
 }
 
-func plain(w http.ResponseWriter, status int, text string) {
+func writePlainText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -40,15 +40,15 @@ type readiness struct {
 	live   *Live
 	engine *retrysafe.Engine
 
-	mu    sync.Mutex
-	at    time.Time
-	store error
+	mu        sync.Mutex
+	checkedAt time.Time
+	storeErr  error
 }
 
 func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
-	g := p.live.now.Load()
-	well, all := g.upstreams.well(), len(g.upstreams.all)
-	store, draining := p.ask(r.Context()), p.live.draining.Load()
+	g := p.live.current.Load()
+	well, all := g.upstreams.healthyCount(), len(g.upstreams.all)
+	store, draining := p.checkStore(r.Context()), p.live.draining.Load()
 	var secret error
 	if store == nil {
 		secret = g.CheckSecret(r.Context())
@@ -72,14 +72,14 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
 	if draining {
 		said += "this process is going away\n"
 	}
-	plain(w, status, said)
+	writePlainText(w, status, said)
 }
 
-func (p *readiness) ask(ctx context.Context) error {
+func (p *readiness) checkStore(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.at) < time.Second {
-		return p.store
+	if time.Since(p.checkedAt) < time.Second {
+		return p.storeErr
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -87,6 +87,6 @@ func (p *readiness) ask(ctx context.Context) error {
 	if errors.Is(err, retrysafe.ErrNotFound) {
 		err = nil
 	}
-	p.at, p.store = time.Now(), err
+	p.checkedAt, p.storeErr = time.Now(), err
 	return err
 }

@@ -13,42 +13,42 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/once"
 )
 
-// status reports whether the answer has a status that can be passed on. 101 cannot: the request did
-// not ask for it.
-func status(resp *http.Response) bool {
+// hasValidStatus reports whether the answer has a status that can be passed on. 101 cannot: the
+// request did not ask for it.
+func hasValidStatus(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= 999
 }
 
-// conclude finishes an exchange that has ended, or that has reached the part of an answer that is
-// streamed.
-func (g *sender) conclude(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+// finishExchange finishes an exchange that has ended, or that has reached the part of an answer
+// that is streamed.
+func (g *sender) finishExchange(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	if x.err != nil {
-		g.failed(w, r, a, x)
+		g.finishUnanswered(w, r, a, x)
 		return
 	}
 	defer x.resp.Body.Close()
-	why, code := (*doubt)(nil), http.StatusBadGateway
+	why, code := (*doubtError)(nil), http.StatusBadGateway
 	switch {
-	case !status(x.resp):
-		why = &doubt{cause: "garbage", err: errors.New("the answer has a status that is none, or switches protocols")}
-	case x.cut != nil:
-		why, code = &doubt{cause: "truncated", err: x.cut}, statusFor(x.cut)
+	case !hasValidStatus(x.resp):
+		why = &doubtError{cause: "garbage", err: errors.New("the answer has a status that is none, or switches protocols")}
+	case x.cutCause != nil:
+		why, code = &doubtError{cause: "truncated", err: x.cutCause}, statusFor(x.cutCause)
 	}
 	if why != nil {
-		g.unknown(r, a, why)
-		g.middleware.Problem(w, r, outcomeUnknown(a, why, code))
+		g.finishInDoubt(r, a, why)
+		g.middleware.Problem(w, r, outcomeUnknownProblem(a, why, code))
 		return
 	}
-	g.answer(w, r, a, x)
+	g.passAnswer(w, r, a, x)
 }
 
-// answer passes the service's answer on. The client gets nothing before the whole answer has
+// passAnswer passes the service's answer on. The client gets nothing before the whole answer has
 // arrived, unless it is too large to be stored or an event stream. Such an answer is passed on as
 // it comes, and may take until MaxRun.
-func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+func (g *sender) passAnswer(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	resp := x.resp
 	dropHopByHop(resp.Header)
-	host, scheme := g.told(r)
+	host, scheme := g.requestedAddress(r)
 	g.inside.Hide(resp.Header, inside.Client{Scheme: scheme, Host: host})
 	if _, set := resp.Header["Content-Type"]; !set {
 		resp.Header["Content-Type"] = nil // no type is sniffed if the service sends none
@@ -58,29 +58,29 @@ func (g *sender) answer(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 	}
 	h := w.Header()
 	for name := range resp.Trailer {
-		if !slices.Contains(fromUs, name) {
+		if !slices.Contains(gatewayFields, name) {
 			h.Add("Trailer", name)
 		}
 	}
 	w.WriteHeader(resp.StatusCode)
-	_, _ = w.Write(x.start)
-	if once.EventStream(resp) || int64(len(x.start)) > g.limit {
-		if err := copyOn(w, resp.Body, once.EventStream(resp), g.clientTime); err != nil {
-			g.unknown(r, a, &doubt{cause: "truncated", err: err})
+	_, _ = w.Write(x.answerStart)
+	if once.EventStream(resp) || int64(len(x.answerStart)) > g.mostStored {
+		if err := copyRest(w, resp.Body, once.EventStream(resp), g.clientTime); err != nil {
+			g.finishInDoubt(r, a, &doubtError{cause: "truncated", err: err})
 			// the head has been sent: the client must not take this answer for complete
 			panic(http.ErrAbortHandler)
 		}
 	}
 	for name, values := range resp.Trailer {
-		if !slices.Contains(fromUs, name) {
+		if !slices.Contains(gatewayFields, name) {
 			h[http.TrailerPrefix+name] = values
 		}
 	}
 }
 
-// copyOn copies the rest of an answer. It returns errors of the upstream alone: a client that has
+// copyRest copies the rest of an answer. It returns errors of the upstream alone: a client that has
 // gone, or that reads too slowly, stops nothing.
-func copyOn(w http.ResponseWriter, from io.Reader, flush bool, limit time.Duration) error {
+func copyRest(w http.ResponseWriter, from io.Reader, flush bool, limit time.Duration) error {
 	rc := http.NewResponseController(w)
 	buf := make([]byte, 32<<10)
 	for {

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/freeport"
 	"github.com/retrysafe/retrysafe/internal/testclient"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // node is one of several services; it counts the requests that reach it.

@@ -18,13 +18,13 @@ func TestCertificateOfATrustedProxy(t *testing.T) {
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("the proxy's own")}}}
 	r.Header["Client-Cert"] = []string{":Y2xpZW50:"}
 	got := map[string]string{}
-	g.sayHow(r, func(n, v string) { got[n] = v })
+	g.eachForwardedField(r, func(n, v string) { got[n] = v })
 	if got["Client-Cert"] != ":Y2xpZW50:" {
 		t.Errorf("the service gets %q, not the client's certificate", got["Client-Cert"])
 	}
 	delete(r.Header, "Client-Cert")
 	clear(got)
-	g.sayHow(r, func(n, v string) { got[n] = v })
+	g.eachForwardedField(r, func(n, v string) { got[n] = v })
 	if got["Client-Cert"] != "" {
 		t.Errorf("the service gets %q, though the client has shown none", got["Client-Cert"])
 	}

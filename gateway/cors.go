@@ -65,9 +65,9 @@ func (c *CORS) Validate() error {
 // cors is a compiled CORS.
 type cors struct {
 	*CORS
-	send   []string // headers that pages may send, in lower case
-	expose string
-	maxAge string
+	allowedHeaders []string // headers that pages may send, in lower case
+	expose         string
+	maxAge         string
 }
 
 // compile returns c for a route: exposed are the fields of its guard that pages may read.
@@ -77,7 +77,7 @@ func (c *CORS) compile(keys, exposed []string) *cors {
 	}
 	w := &cors{CORS: c, expose: strings.Join(append(exposed, c.Expose...), ", "), maxAge: "600"}
 	for _, name := range slices.Concat(keys, []string{"Accept", "Content-Type", "Authorization"}, c.Headers) {
-		w.send = append(w.send, strings.ToLower(name))
+		w.allowedHeaders = append(w.allowedHeaders, strings.ToLower(name))
 	}
 	if c.MaxAge > 0 {
 		w.maxAge = strconv.Itoa(int(c.MaxAge / time.Second))
@@ -85,8 +85,8 @@ func (c *CORS) compile(keys, exposed []string) *cors {
 	return w
 }
 
-// allow sets who may read an answer. It returns false if origin may not.
-func (c *cors) allow(h http.Header, origin string) bool {
+// allowOrigin sets who may read an answer. It returns false if origin may not.
+func (c *cors) allowOrigin(h http.Header, origin string) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Access-Control-") {
 			delete(h, name)
@@ -112,17 +112,17 @@ func (c *cors) allow(h http.Header, origin string) bool {
 	return true
 }
 
-// preflight answers the request that a browser sends before a request to another origin.
-func (c *cors) preflight(w http.ResponseWriter, r *http.Request) {
+// answerPreflight answers the request that a browser sends before a request to another origin.
+func (c *cors) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	method := r.Header.Get("Access-Control-Request-Method")
-	if c.allow(h, r.Header.Get("Origin")) && httpidem.IsToken(method) {
+	if c.allowOrigin(h, r.Header.Get("Origin")) && httpidem.IsToken(method) {
 		h["Access-Control-Allow-Methods"] = []string{method}
 		h["Access-Control-Max-Age"] = []string{c.maxAge}
 		var names []string
 		for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
 			name = strings.ToLower(strings.TrimSpace(name))
-			if httpidem.IsToken(name) && (slices.Contains(c.send, name) || slices.Contains(c.send, "*")) {
+			if httpidem.IsToken(name) && (slices.Contains(c.allowedHeaders, name) || slices.Contains(c.allowedHeaders, "*")) {
 				names = append(names, name)
 			}
 		}

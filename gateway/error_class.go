@@ -13,11 +13,11 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/once"
 )
 
-// class describes an error for the log: the text of some errors contains parts of the upstream's
-// answer.
-func class(err error) string {
+// errorClass describes an error for the log: the text of some errors contains parts of the
+// upstream's answer.
+func errorClass(err error) string {
 	var op *net.OpError
-	var status unwell
+	var status unhealthyStatus
 	switch {
 	case errors.As(err, &status):
 		return fmt.Sprintf("it answers %d", int(status))
@@ -41,24 +41,24 @@ func class(err error) string {
 	switch inner := err.(type) { //nolint:errorlint // one layer after the other
 	case interface{ Unwrap() []error }:
 		if all := inner.Unwrap(); len(all) > 0 {
-			return class(all[0])
+			return errorClass(all[0])
 		}
 	case interface{ Unwrap() error }:
 		if one := inner.Unwrap(); one != nil {
-			return class(one)
+			return errorClass(one)
 		}
 	}
 	return fmt.Sprintf("%T", err)
 }
 
-// broken reports whether a connection broke, in contrast to an invalid answer.
-func broken(err error) bool {
+// isConnectionError reports whether a connection broke, in contrast to an invalid answer.
+func isConnectionError(err error) bool {
 	var netErr net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.As(err, &netErr)
 }
 
-// unwell is the status of a bad answer to a check.
-type unwell int
+// unhealthyStatus is the status of a bad answer to a check.
+type unhealthyStatus int
 
-func (e unwell) Error() string { return http.StatusText(int(e)) }
+func (e unhealthyStatus) Error() string { return http.StatusText(int(e)) }

@@ -21,56 +21,57 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/route"
 	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/httpsig"
-	"github.com/retrysafe/retrysafe/token"
+	"github.com/retrysafe/retrysafe/httpidem/httpsig"
+	"github.com/retrysafe/retrysafe/httpidem/token"
 )
 
 // Gateway is the proxy, an http.Handler. It is safe for concurrent use.
 type Gateway struct {
-	upstreams upstreams
-	inside    *inside.Addresses // of the upstreams
-	keepHost  bool
-	logger    *slog.Logger
-	transport *once.Transport
-	routes    *route.Table[*routed]
-	plain     *httputil.ReverseProxy
-	tokens    *token.Issuer // nil: no route requires tokens
-	keys      []string      // the fields that may have a key, in canonical form
-	cookies   sync.Once     // warns the operator once about cookies that change
+	upstreams      upstreams
+	inside         *inside.Addresses // of the upstreams
+	keepHost       bool
+	logger         *slog.Logger
+	transport      *once.Transport
+	routes         *route.Table[*routeHandler]
+	unguardedProxy *httputil.ReverseProxy
+	tokens         *token.Issuer // nil: no route requires tokens
+	keys           []string      // the fields that may have a key, in canonical form
+	cookieWarning  sync.Once     // warns the operator once about cookies that change
 
 	clientTime time.Duration
 	quietTime  time.Duration
 
-	monitor *Monitor
-	access  *slog.Logger
-	strip   []string // fields that only trusted servers may set
-	trusted []netip.Prefix
+	monitor        *Monitor
+	accessLog      *slog.Logger
+	strippedFields []string // fields that only trusted servers may set
+	trusted        []netip.Prefix
 	// continues and propagate read and write the fields that carry a trace; nil: none
 	continues func(context.Context, http.Header) context.Context
 	propagate func(context.Context, http.Header)
 	bodies    *httpidem.Bodies
 	// protocols that a connection may be switched to, in addition to websocket
-	upgrades []string
-	counts   map[string]bool // fields that a guard decides by
-	newKeys  *newKeys        // nil: not counted
-	secret   *secretCheck
+	upgrades       []string
+	guardFields    map[string]bool // fields that a guard decides by
+	addressLimiter *addressLimiter // nil: not counted
+	secret         *secretCheck
 	// running requests, and answers that are awaited without a client
-	busy  atomic.Int64
-	lates atomic.Int64 // only the latter
+	inFlight    atomic.Int64
+	lateAnswers atomic.Int64 // only the latter
 
-	life     context.Context // ends with Close
-	end      context.CancelFunc
-	mu       sync.Mutex // guards closed
-	closed   bool
-	running  sync.WaitGroup
-	watching context.CancelFunc // ends the health checks
+	ctx              context.Context // ends with Close
+	cancel           context.CancelFunc
+	mu               sync.Mutex // guards closed
+	closed           bool
+	running          sync.WaitGroup
+	stopHealthChecks context.CancelFunc // ends the health checks
 }
 
 // StatusPath is where clients ask for the outcome of a key; see [httpidem.Middleware.Status].
 const StatusPath = "/.retrysafe/status"
 
-// fromUs are fields that only this gateway may set: a client must not pretend to be the gateway.
-var fromUs = []string{"Idempotency-Attempt", "Idempotency-Fence", "Idempotency-Replayed", "Idempotency-Stored", "Idempotency-Outcome"}
+// gatewayFields are fields that only this gateway may set: a client must not pretend to be the
+// gateway.
+var gatewayFields = []string{"Idempotency-Attempt", "Idempotency-Fence", "Idempotency-Replayed", "Idempotency-Stored", "Idempotency-Outcome"}
 
 // New returns a gateway on the engine e. At shutdown, the caller must end the server first, then
 // the engine, then the gateway.
@@ -82,14 +83,14 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		logger: o.Logger, transport: once.NewTransport(o.UpstreamCAs), monitor: o.Monitor, access: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
-		keepHost: o.KeepHost, trusted: o.TrustedProxies, newKeys: newNewKeys(o.NewByAddress), bodies: httpidem.NewBodies(o.room()),
-		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, counts: map[string]bool{},
+		logger: o.Logger, transport: once.NewTransport(o.UpstreamCAs), monitor: o.Monitor, accessLog: o.AccessLog, continues: o.Continue, propagate: o.Propagate,
+		keepHost: o.KeepHost, trusted: o.TrustedProxies, addressLimiter: newAddressLimiter(o.NewByAddress), bodies: httpidem.NewBodies(o.bodyMemory()),
+		clientTime: cmp.Or(o.ClientTime, time.Minute), quietTime: cmp.Or(o.QuietTime, 5*time.Minute), upgrades: o.Upgrades, guardFields: map[string]bool{},
 	}
 	for _, name := range o.TrustedHeaders {
-		g.strip = append(g.strip, http.CanonicalHeaderKey(name))
+		g.strippedFields = append(g.strippedFields, http.CanonicalHeaderKey(name))
 	}
-	g.life, g.end = context.WithCancel(context.Background())
+	g.ctx, g.cancel = context.WithCancel(context.Background())
 	var addresses []*url.URL
 	for _, s := range o.Upstreams {
 		u, err := parseUpstream(s)
@@ -104,27 +105,27 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		g.logger = slog.Default()
 	}
 	g.secret = newSecretCheck(e, g.logger)
-	g.plain = g.plainProxy()
-	g.tokens = o.issuer(e)
+	g.unguardedProxy = g.newUnguardedProxy()
+	g.tokens = o.newTokenIssuer(e)
 	if err := g.addRoutes(e, o); err != nil {
 		return nil, err
 	}
-	g.watch(o.Health)
+	g.startHealthChecks(o.Health)
 	return g, nil
 }
 
-// plainProxy returns the proxy for requests that no guard decides on.
-func (g *Gateway) plainProxy() *httputil.ReverseProxy {
+// newUnguardedProxy returns the proxy for requests that no guard decides on.
+func (g *Gateway) newUnguardedProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite:       g.forwarded,
+		Rewrite:       g.rewriteUnguarded,
 		Transport:     balancer{g},
 		FlushInterval: -1,
-		ErrorHandler:  g.plainFailed,
+		ErrorHandler:  g.answerUnguardedFailure,
 		ModifyResponse: func(r *http.Response) error {
 			delete(r.Header, "Idempotency-Outcome") // for the gateway, not for the client
 			g.inside.Hide(r.Header, clientOf(r.Request))
-			if p, ok := r.Request.Context().Value(paceKey{}).(*pace); ok {
-				p.answered(r)
+			if p, ok := r.Request.Context().Value(peerWatchKey{}).(*peerWatch); ok {
+				p.watchAnswer(r)
 			}
 			return nil
 		},
@@ -139,7 +140,7 @@ func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 		timeout = time.Minute
 	}
 	all := Route{Guard: o.Guard, TimeoutAnswer: timeout, CORS: o.CORS, Signature: o.Signature}
-	g.routes = route.NewTable(&route.Entry[*routed]{Guards: all.guards(), To: g.guard(e, "default", &all)})
+	g.routes = route.NewTable(&route.Entry[*routeHandler]{Guards: all.hasRequirements(), To: g.newRouteHandler(e, "default", &all)})
 	for _, r := range o.Routes {
 		p, err := route.Parse(r.Match)
 		if err != nil {
@@ -148,10 +149,10 @@ func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 		if r.TimeoutAnswer == 0 {
 			r.TimeoutAnswer = timeout
 		}
-		r.Guard = *guardOf(r.Guard, p)
-		x := g.guard(e, r.Match, &r)
-		entry := &route.Entry[*routed]{
-			Pattern: p, Methods: x.methods, Guards: r.guards(), ExactCase: r.ExactCase, ExactExtension: r.ExactExtension, To: x,
+		r.Guard = *guardForPattern(r.Guard, p)
+		x := g.newRouteHandler(e, r.Match, &r)
+		entry := &route.Entry[*routeHandler]{
+			Pattern: p, Methods: x.methods, Guards: r.hasRequirements(), ExactCase: r.ExactCase, ExactExtension: r.ExactExtension, To: x,
 			EveryMethod: p.Method == "*" && (r.Signature != nil || r.Guard.Limit.Rate.PerSecond > 0),
 		}
 		if p.Method != "*" {
@@ -162,10 +163,10 @@ func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 	return nil
 }
 
-// watch starts the health checks.
-func (g *Gateway) watch(h Health) {
-	ctx, cancel := context.WithCancel(g.life)
-	g.watching = cancel
+// startHealthChecks starts the health checks.
+func (g *Gateway) startHealthChecks(h Health) {
+	ctx, cancel := context.WithCancel(g.ctx)
+	g.stopHealthChecks = cancel
 	if h.Path == "" {
 		return
 	}
@@ -176,12 +177,12 @@ func (g *Gateway) watch(h Health) {
 		h.Timeout = 2 * time.Second
 	}
 	for _, u := range g.upstreams.all {
-		g.running.Go(func() { u.watch(ctx, h, g.transport, g.logger) })
+		g.running.Go(func() { u.watchHealth(ctx, h, g.transport, g.logger) })
 	}
 }
 
-// guard returns a route with its middleware, and with what runs outside and inside it.
-func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
+// newRouteHandler returns a route with its middleware, and with what runs outside and inside it.
+func (g *Gateway) newRouteHandler(e *retrysafe.Engine, name string, r *Route) *routeHandler {
 	o := r.Guard
 	if o.Tenant == nil && o.Credentials == nil && r.Signature != nil {
 		o.Tenant = httpsig.Tenant
@@ -195,13 +196,13 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Limit.Bodies == nil {
 		o.Limit.Bodies = g.bodies
 	}
-	if o.Admit == nil && g.newKeys != nil {
-		o.Admit = g.admit
+	if o.Admit == nil && g.addressLimiter != nil {
+		o.Admit = g.admitAttempt
 	}
 	if o.ErrorHandler == nil {
-		o.ErrorHandler = g.refused
+		o.ErrorHandler = g.writeRefusal
 	}
-	o.Ready = g.readyAnd(o.Ready)
+	o.Ready = g.readyHook(o.Ready)
 	if o.Layer == "" {
 		o.Layer = "gw"
 	}
@@ -211,7 +212,7 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 	if o.Limit.BodyTime == 0 {
 		o.Limit.BodyTime = time.Minute
 	}
-	g.counting(&o, r.Signature != nil)
+	g.addGuardFields(&o, r.Signature != nil)
 	m := httpidem.New(e, &o)
 	policy := o.Policy.Or(e.Policy())
 	layer := o.Layer
@@ -219,15 +220,15 @@ func (g *Gateway) guard(e *retrysafe.Engine, name string, r *Route) *routed {
 		layer = "token" // whatever o says
 	}
 	s := &sender{
-		bodyTime: o.Limit.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().KeySource.Header, timeout: min(r.TimeoutAnswer, policy.MaxRun), limit: min(policy.MaxAnswer, 1<<20),
+		bodyTime: o.Limit.BodyTime, layer: layer, Gateway: g, middleware: m, keys: m.Options().KeySource.Header, timeout: min(r.TimeoutAnswer, policy.MaxRun), mostStored: min(policy.MaxAnswer, 1<<20),
 	}
 	for _, name := range s.keys {
 		if !slices.Contains(g.keys, name) {
 			g.keys = append(g.keys, name)
 		}
 	}
-	x := &routed{name: name, methods: m.Options().Request.Methods, problem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), signed: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
-	x.handler, x.status = x.verified(m.Handler(s)), x.verified(m.Status())
+	x := &routeHandler{name: name, methods: m.Options().Request.Methods, writeProblem: m.Problem, cors: r.CORS.compile(s.keys, m.ExposedHeaders()), verifier: signed.New(e, r.Signature, r.Guard.Docs, s.keys, g.logger)}
+	x.handler, x.statusHandler = x.requireSignature(m.Handler(s)), x.requireSignature(m.Status())
 	return x
 }
 
@@ -244,23 +245,23 @@ func (g *Gateway) fromTrustedProxy(r *http.Request) bool {
 // clientAddress returns the address of the client, for limits.
 func (g *Gateway) clientAddress(r *http.Request) string { return clientaddr.Of(r, g.trusted) }
 
-// begin counts a guarded request that is about to be sent. It returns false once the gateway is
-// closed.
-func (g *Gateway) begin() bool {
+// beginRequest counts a guarded request that is about to be sent. It returns false once the gateway
+// is closed.
+func (g *Gateway) beginRequest() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
 	g.running.Add(1)
-	g.busy.Add(1)
-	g.monitor.attempt(+1)
+	g.inFlight.Add(1)
+	g.monitor.addLiveAttempts(+1)
 	return true
 }
 
-func (g *Gateway) finish() {
-	g.monitor.attempt(-1)
-	g.busy.Add(-1)
+func (g *Gateway) endRequest() {
+	g.monitor.addLiveAttempts(-1)
+	g.inFlight.Add(-1)
 	g.running.Done()
 }
 
@@ -272,7 +273,7 @@ func (g *Gateway) Close() error {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
-	g.end()
+	g.cancel()
 	g.running.Wait()
 	g.transport.CloseIdleConnections()
 	return nil
@@ -280,13 +281,13 @@ func (g *Gateway) Close() error {
 
 // retire lets running requests finish; no new ones begin.
 func (g *Gateway) retire() {
-	g.watching()
+	g.stopHealthChecks()
 	g.transport.CloseIdleConnections() // other connections close once they are idle
 }
 
-// plainFailed answers an unguarded request that got no answer from the upstream.
-func (g *Gateway) plainFailed(w http.ResponseWriter, r *http.Request, err error) {
-	status, why := http.StatusBadGateway, whyEnded(r)
+// answerUnguardedFailure answers an unguarded request that got no answer from the upstream.
+func (g *Gateway) answerUnguardedFailure(w http.ResponseWriter, r *http.Request, err error) {
+	status, why := http.StatusBadGateway, endCauseOf(r)
 	if why != nil && r.ProtoMajor == 1 {
 		// the rest of the body would be read as the next request
 		w.Header().Set("Connection", "close")
@@ -302,7 +303,7 @@ func (g *Gateway) plainFailed(w http.ResponseWriter, r *http.Request, err error)
 		status = http.StatusGatewayTimeout
 	}
 	if r.Context().Err() == nil {
-		g.logger.Warn("upstream failed", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(err))
+		g.logger.Warn("upstream failed", "method", r.Method, "path", r.URL.EscapedPath(), "cause", errorClass(err))
 	}
 	http.Error(w, "The service did not answer.", status)
 }

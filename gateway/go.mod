@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/retrysafe/retrysafe v0.1.0
-	github.com/retrysafe/retrysafe/httpsig v0.1.0
+	github.com/retrysafe/retrysafe/httpidem/httpsig v0.1.0
 )
 
 require github.com/go-jose/go-jose/v4 v4.1.8

@@ -23,21 +23,23 @@ import (
 type Monitor struct {
 	registry    *prometheus.Registry
 	requests    *prometheus.CounterVec
+	answers     *prometheus.CounterVec
 	seconds     *prometheus.HistogramVec
 	attempts    *prometheus.CounterVec
 	live        prometheus.Gauge
 	doubts      *prometheus.CounterVec
 	cookies     *prometheus.CounterVec
 	lapsed      prometheus.Counter
-	refused     *prometheus.CounterVec         // callers of the console
+	refused     *prometheus.CounterVec // callers of the console
+	expiry      *prometheus.GaugeVec
 	store       map[string]prometheus.Observer // by call; never changed
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
-	known       sync.Map // routeOutcome -> *served; routes and outcomes are few
+	known       sync.Map // routeOutcome -> *outcomeMetrics; routes and outcomes are few
 
-	mu      sync.Mutex // guards the rest
-	told    time.Time
-	missing int // failures since then that were not logged
+	mu       sync.Mutex // guards the rest
+	loggedAt time.Time
+	unlogged int // failures since then that were not logged
 }
 
 // MonitorOptions configure a [Monitor]. Nil and the zero value of each field are valid.
@@ -65,6 +67,7 @@ func NewMonitor(o *MonitorOptions) *Monitor {
 		log:      own.Logger,
 		registry: prometheus.NewRegistry(),
 		requests: counter("retrysafe_requests_total", "Requests that were answered, by route and outcome.", "route", "outcome"),
+		answers:  counter("retrysafe_answers_total", "Requests that were answered, by route and class of status: 2xx to 5xx, or none if the connection was cut.", "route", "class"),
 		seconds:  seconds("retrysafe_request_seconds", "Time from a request to the end of its answer.", "route"),
 		attempts: counter("retrysafe_attempts_total", "Attempts that have ended, by route and by how; late ones too.", "route", "outcome"),
 		live: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -78,16 +81,18 @@ func NewMonitor(o *MonitorOptions) *Monitor {
 		doubts:      counter("retrysafe_doubts_total", "Attempts that ended in doubt, by route and cause.", "route", "cause"),
 		store:       map[string]prometheus.Observer{},
 		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
+		expiry:      newExpiryGauge(),
 	}
 	store := seconds("retrysafe_store_seconds", "Time of calls of the store.", "op")
 	for _, op := range storeCalls {
 		m.store[op] = store.WithLabelValues(op)
+		m.storeErrors.WithLabelValues(op) // there from the start: an alert sees only what grows
 	}
 	for _, code := range []string{"unauthenticated", "forbidden"} {
 		// there from the start, for alerts
 		m.refused.WithLabelValues(code)
 	}
-	m.registry.MustRegister(BuildInfo(), m.requests, m.seconds, m.attempts, m.live, m.doubts, m.cookies, m.lapsed, m.refused, store, m.storeErrors,
+	m.registry.MustRegister(BuildInfo(), m.requests, m.answers, m.expiry, m.seconds, m.attempts, m.live, m.doubts, m.cookies, m.lapsed, m.refused, store, m.storeErrors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -121,8 +126,8 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				if v.logged {
 					hash = info.Hash()
 				}
-				v.done(hash, d)
-				if ended[d.Outcome] {
+				v.recordCall(hash, d)
+				if attemptOutcomes[d.Outcome] {
 					m.attempts.WithLabelValues(v.route, d.Outcome).Inc()
 				}
 			}
@@ -135,7 +140,7 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				}
 				if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
 					m.storeErrors.WithLabelValues(info.Op).Inc()
-					m.storeFails(info.Op, err)
+					m.logStoreFailure(info.Op, err)
 				}
 			}
 		},
@@ -156,56 +161,70 @@ func (m *Monitor) ConsoleRefused(code string) {
 	}
 }
 
-func (m *Monitor) cookiesChanged(route string) {
+func (m *Monitor) countChangedCookies(route string) {
 	if m != nil {
 		m.cookies.WithLabelValues(route).Inc()
 	}
 }
 
-// storeFails logs a failure of the store. Error texts of stores name hosts and files, never keys.
-func (m *Monitor) storeFails(op string, err error) {
+// logStoreFailure logs a failure of the store. Error texts of stores name hosts and files, never
+// keys.
+func (m *Monitor) logStoreFailure(op string, err error) {
 	if m.log == nil || errors.Is(err, context.Canceled) {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.missing++
-	if time.Since(m.told) < 10*time.Second {
+	m.unlogged++
+	if time.Since(m.loggedAt) < 10*time.Second {
 		return
 	}
-	m.log.Error("the store fails: what cannot be recorded does not run", "op", op, "error", err.Error(), "times", m.missing)
-	m.told, m.missing = time.Now(), 0
+	m.log.Error("the store fails: what cannot be recorded does not run", "op", op, "error", err.Error(), "times", m.unlogged)
+	m.loggedAt, m.unlogged = time.Now(), 0
 }
 
-// ended are the outcomes of calls that had an attempt of their own.
-var ended = map[string]bool{"executed": true, "failed": true, "released": true, "doubt": true, "lease-lost": true, "unconfirmed": true}
+// attemptOutcomes are the outcomes of calls that had an attempt of their own.
+var attemptOutcomes = map[string]bool{"executed": true, "failed": true, "released": true, "doubt": true, "lease-lost": true, "unconfirmed": true}
 
-// served caches the metrics of a route and an outcome, so that their labels are not looked up for
-// each request.
-type served struct {
+// outcomeMetrics caches the metrics of a route and an outcome, so that their labels are not looked
+// up for each request.
+type outcomeMetrics struct {
 	requests prometheus.Counter
 	seconds  prometheus.Observer
+	answers  [len(statusClasses)]prometheus.Counter
 	n        atomic.Uint64 // as requests, for Traffic
 }
 
 type routeOutcome struct{ route, outcome string }
 
-func (m *Monitor) served(route, outcome string, took time.Duration) {
+// statusClasses are the classes of statuses, by their first digit.
+var statusClasses = [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx", "other"}
+
+func (m *Monitor) recordRequest(route, outcome string, status int, took time.Duration) {
 	if m == nil {
 		return
 	}
 	known, ok := m.known.Load(routeOutcome{route, outcome})
 	if !ok {
-		known, _ = m.known.LoadOrStore(routeOutcome{route, outcome}, &served{requests: m.requests.WithLabelValues(route, outcome), seconds: m.seconds.WithLabelValues(route)})
+		known, _ = m.known.LoadOrStore(routeOutcome{route, outcome}, m.newOutcomeMetrics(route, outcome))
 	}
-	if s, ok := known.(*served); ok {
+	if s, ok := known.(*outcomeMetrics); ok {
 		s.n.Add(1)
 		s.requests.Inc()
+		s.answers[min(status/100, len(s.answers)-1)].Inc()
 		s.seconds.Observe(took.Seconds())
 	}
 }
 
-func (m *Monitor) attempt(change float64) {
+func (m *Monitor) newOutcomeMetrics(route, outcome string) *outcomeMetrics {
+	o := &outcomeMetrics{requests: m.requests.WithLabelValues(route, outcome), seconds: m.seconds.WithLabelValues(route)}
+	for i, class := range statusClasses {
+		o.answers[i] = m.answers.WithLabelValues(route, class)
+	}
+	return o
+}
+
+func (m *Monitor) addLiveAttempts(change float64) {
 	if m != nil {
 		m.live.Add(change)
 	}
@@ -218,9 +237,9 @@ func (m *Monitor) WatchServer(s *Server) {
 	refused := prometheus.CounterOpts{Name: "retrysafe_connections_refused_total", Help: "Connections that were closed at once, since all that there may be had a request."}
 	ended := prometheus.CounterOpts{Name: "retrysafe_connections_ended_total", Help: "Idle connections that were closed to make room for new ones."}
 	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(gauge, func() float64 { return float64(s.bound.open.Load()) }),
-		prometheus.NewCounterFunc(refused, func() float64 { return float64(s.bound.refused.Load()) }),
-		prometheus.NewCounterFunc(ended, func() float64 { return float64(s.bound.ended.Load()) }),
+		prometheus.NewGaugeFunc(gauge, func() float64 { return float64(s.connLimit.open.Load()) }),
+		prometheus.NewCounterFunc(refused, func() float64 { return float64(s.connLimit.refusedCount.Load()) }),
+		prometheus.NewCounterFunc(ended, func() float64 { return float64(s.connLimit.closedIdle.Load()) }),
 	)
 }
 

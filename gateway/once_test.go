@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 var allMethods = []string{"POST", "PATCH", "PUT", "DELETE"}

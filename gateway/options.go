@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/httpsig"
-	"github.com/retrysafe/retrysafe/token"
+	"github.com/retrysafe/retrysafe/httpidem/httpsig"
+	"github.com/retrysafe/retrysafe/httpidem/token"
 )
 
 // Options configure a [Gateway]. Upstreams is required; all other fields have a default.
@@ -137,7 +137,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base retrysafe.Policy) error {
 	var late, chosen error
 	if o.Tenant == nil && !signed && !hasSecret(o.Credentials) {
-		chosen = namedByHimself(&o)
+		chosen = refuseInventedCallers(&o)
 	}
 	if o.Tenant == nil && o.Credentials == nil {
 		o.Tenant = httpidem.Global // stands for the default, which needs the engine
@@ -148,8 +148,9 @@ func validateGuard(o httpidem.Options, timeout time.Duration, signed bool, base 
 	return errors.Join(late, chosen, o.Validate(base))
 }
 
-// room returns the memory for bodies: Bodies if set, and else enough for several of the largest.
-func (o *Options) room() int64 {
+// bodyMemory returns the memory for bodies: Bodies if set, and else enough for several of the
+// largest.
+func (o *Options) bodyMemory() int64 {
 	if o.Bodies > 0 {
 		return o.Bodies
 	}
@@ -171,10 +172,10 @@ func hasSecret(c *httpidem.Credentials) bool {
 	return c != nil && (c.Cookie != "" || c.HeaderSecret != "" || c.Certificate)
 }
 
-// namedByHimself refuses options that a caller could bypass with an invented credential for each
-// request, since no code here verifies it.
-func namedByHimself(o *httpidem.Options) error {
-	const who = "and the tenant is the credential, which is not verified: whoever makes up another one is another caller; name callers by jwt, " +
+// refuseInventedCallers refuses options that a caller could bypass with an invented credential for
+// each request, since no code here verifies it.
+func refuseInventedCallers(o *httpidem.Options) error {
+	const who = "and the tenant is the credential, which is not verified: a client that makes up another one is another caller; name callers by jwt, " +
 		"by a signature, by a header of a trusted server, or say global"
 	var errs []error
 	if o.Key == httpidem.Fields {

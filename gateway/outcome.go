@@ -11,23 +11,23 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// doubt is why an outcome is unknown; cause is one word for the record.
-type doubt struct {
+// doubtError is why an outcome is unknown; cause is one word for the record.
+type doubtError struct {
 	cause string
 	err   error
 }
 
-func (d *doubt) Error() string        { return d.cause + ": " + d.err.Error() }
-func (d *doubt) Unwrap() error        { return d.err }
-func (d *doubt) InDoubtCause() string { return d.cause }
+func (d *doubtError) Error() string        { return d.cause + ": " + d.err.Error() }
+func (d *doubtError) Unwrap() error        { return d.err }
+func (d *doubtError) InDoubtCause() string { return d.cause }
 
-// failed finishes a request that got no answer, and answers the client.
-func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+// finishUnanswered finishes a request that got no answer, and answers the client.
+func (g *sender) finishUnanswered(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	if !x.sent {
-		g.notSent(w, r, a, x)
+		g.releaseUnsent(w, r, a, x)
 		return
 	}
-	why, status := &doubt{cause: "reset", err: x.err}, statusFor(x.err)
+	why, status := &doubtError{cause: "reset", err: x.err}, statusFor(x.err)
 	switch {
 	case errors.Is(x.err, retrysafe.ErrClosed):
 		why.cause = "shutdown"
@@ -37,11 +37,11 @@ func (g *sender) failed(w http.ResponseWriter, r *http.Request, a *retrysafe.Att
 		why.cause = "lease-lost"
 	case status == http.StatusGatewayTimeout:
 		why.cause = "timeout"
-	case x.delivery.Answered() && !broken(x.err):
+	case x.delivery.Answered() && !isConnectionError(x.err):
 		why.cause = "garbage"
 	}
-	g.unknown(r, a, why)
-	g.middleware.Problem(w, r, outcomeUnknown(a, why, status))
+	g.finishInDoubt(r, a, why)
+	g.middleware.Problem(w, r, outcomeUnknownProblem(a, why, status))
 }
 
 // statusFor returns the status for a client whose request got no whole answer (RFC 9110, sections
@@ -57,8 +57,8 @@ func statusFor(err error) int {
 	return http.StatusBadGateway
 }
 
-// outcomeUnknown is the answer to a request whose outcome is unknown.
-func outcomeUnknown(a *retrysafe.Attempt, cause error, status int) *httpidem.Problem {
+// outcomeUnknownProblem is the answer to a request whose outcome is unknown.
+func outcomeUnknownProblem(a *retrysafe.Attempt, cause error, status int) *httpidem.Problem {
 	p := httpidem.NewProblem("outcome-unknown", cause).WithStatus(status)
 	if a.Policy().OnDoubt == retrysafe.Reexecute {
 		p.Detail = "It may have taken effect. A retry with the same key runs it again once the lease of this attempt has expired."
@@ -66,8 +66,8 @@ func outcomeUnknown(a *retrysafe.Attempt, cause error, status int) *httpidem.Pro
 	return p
 }
 
-// notSent releases the key.
-func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
+// releaseUnsent releases the key.
+func (g *sender) releaseUnsent(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt, x *exchange) {
 	why := errors.Join(x.delivery.Stopped(), x.err)
 	if errors.Is(why, retrysafe.ErrLeaseLost) {
 		// Another caller owns the key, or this process could not renew its lease.
@@ -78,16 +78,16 @@ func (g *sender) notSent(w http.ResponseWriter, r *http.Request, a *retrysafe.At
 	code := "store-unavailable"
 	if x.delivery.Stopped() == nil {
 		code = "upstream-unreachable"
-		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", class(x.err))
+		g.logger.Warn("upstream cannot be reached; nothing was sent", "method", r.Method, "path", r.URL.EscapedPath(), "cause", errorClass(x.err))
 	}
 	_ = a.Release(r.Context(), retrysafe.NothingDone(why))
 	g.middleware.Problem(w, r, httpidem.NewProblem(code, why).WithRetryAfter(time.Second))
 }
 
-// unknown finishes an attempt that may have taken effect.
-func (g *Gateway) unknown(r *http.Request, a *retrysafe.Attempt, why *doubt) {
+// finishInDoubt finishes an attempt that may have taken effect.
+func (g *Gateway) finishInDoubt(r *http.Request, a *retrysafe.Attempt, why *doubtError) {
 	g.logger.Warn("outcome unknown", "method", r.Method, "path", r.URL.EscapedPath(), "cause", why.cause, "attempt", a.Number(),
-		"key_hash", a.KeyHash(), "error", class(why.err))
+		"key_hash", a.KeyHash(), "error", errorClass(why.err))
 	if a.Policy().OnDoubt == retrysafe.Reexecute {
 		a.Lapse(why)
 		return

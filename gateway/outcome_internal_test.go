@@ -25,7 +25,7 @@ func TestClassOfErrors(t *testing.T) {
 		{fmt.Errorf("one: %w", errors.Join(secret, secret)), "*errors.errorString"},
 		{secret, "*errors.errorString"},
 	} {
-		assert.Equal(t, class(c.err), c.want, "class of %T", c.err)
+		assert.Equal(t, errorClass(c.err), c.want, "class of %T", c.err)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestUnknownRefusal(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{errors.New("of a later version"): "outcome-unknown", retrysafe.ErrUnavailable: "store-unavailable"} {
 		w := httptest.NewRecorder()
-		new(Gateway).refused(w, httptest.NewRequestWithContext(t.Context(), "POST", "/orders", nil), err)
+		new(Gateway).writeRefusal(w, httptest.NewRequestWithContext(t.Context(), "POST", "/orders", nil), err)
 		assert.Contains(t, w.Body.String(), `"code":"`+want+`"`, "the answer to %v", err)
 	}
 }

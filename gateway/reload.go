@@ -10,7 +10,7 @@ import (
 // Live serves requests with a gateway that can be replaced at any time: running requests finish on
 // the old gateway, and new ones go to the new gateway. It is safe for concurrent use.
 type Live struct {
-	now      atomic.Pointer[Gateway]
+	current  atomic.Pointer[Gateway]
 	draining atomic.Bool
 
 	mu      sync.Mutex
@@ -20,20 +20,20 @@ type Live struct {
 // NewLive returns a Live that serves with g.
 func NewLive(g *Gateway) *Live {
 	l := new(Live)
-	l.now.Store(g)
+	l.current.Store(g)
 	return l
 }
 
 // ServeHTTP implements [http.Handler].
-func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.now.Load().ServeHTTP(w, r) }
+func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.current.Load().ServeHTTP(w, r) }
 
 // Replace serves with g from now on. It does not wait, and no request is lost.
 func (l *Live) Replace(g *Gateway) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	old := l.now.Swap(g)
+	old := l.current.Swap(g)
 	old.retire()
-	l.retired = slices.DeleteFunc(append(l.retired, old), func(g *Gateway) bool { return g.busy.Load() == 0 && g != old })
+	l.retired = slices.DeleteFunc(append(l.retired, old), func(g *Gateway) bool { return g.inFlight.Load() == 0 && g != old })
 }
 
 // Drain makes /readyz report that this process is going away.
@@ -46,5 +46,5 @@ func (l *Live) Close() error {
 	for _, g := range l.retired {
 		_ = g.Close()
 	}
-	return l.now.Load().Close()
+	return l.current.Load().Close()
 }

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -45,8 +47,8 @@ func metricsOf(ctx context.Context) *requestMetrics {
 	return v
 }
 
-// record stores the outcome of the request once; later calls are ignored.
-func (v *requestMetrics) record(outcome string) {
+// recordOutcome stores the outcome of the request once; later calls are ignored.
+func (v *requestMetrics) recordOutcome(outcome string) {
 	if v == nil {
 		return
 	}
@@ -57,14 +59,14 @@ func (v *requestMetrics) record(outcome string) {
 	}
 }
 
-func (v *requestMetrics) unguarded() bool {
+func (v *requestMetrics) isUnguarded() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.outcome == unguarded
 }
 
-func (v *requestMetrics) done(hash string, d retrysafe.CallDone) {
-	v.record(d.Outcome)
+func (v *requestMetrics) recordCall(hash string, d retrysafe.CallDone) {
+	v.recordOutcome(d.Outcome)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.attempt, v.hash = d.Attempt, hash
@@ -74,37 +76,37 @@ func (v *requestMetrics) done(hash string, d retrysafe.CallDone) {
 // do not read their answers.
 type answerWriter struct {
 	http.ResponseWriter
-	metrics requestMetrics
-	ctx     metricsContext // of the request
-	limit   time.Duration
-	cors    *cors // nil: the service says who may read the answer
-	origin  string
-	status  int
-	bytes   int64
+	metrics   requestMetrics
+	ctx       metricsContext // of the request
+	writeTime time.Duration
+	cors      *cors // nil: the service says who may read the answer
+	origin    string
+	status    int
+	bytes     int64
 }
 
 func (w *answerWriter) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		w.share()
+		w.setCORSFields()
 		w.status = status
-		if !w.metrics.unguarded() { // other streams may last
-			w.deadline(time.Now().Add(w.limit))
+		if !w.metrics.isUnguarded() { // other streams may last
+			w.setWriteDeadline(time.Now().Add(w.writeTime))
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// share sets the headers that say which pages may read the answer.
-func (w *answerWriter) share() {
+// setCORSFields sets the headers that say which pages may read the answer.
+func (w *answerWriter) setCORSFields() {
 	if w.cors == nil {
 		return
 	}
-	if h := w.Header(); w.cors.allow(h, w.origin) {
+	if h := w.Header(); w.cors.allowOrigin(h, w.origin) {
 		h["Access-Control-Expose-Headers"] = []string{w.cors.expose}
 	}
 }
 
-func (w *answerWriter) deadline(t time.Time) {
+func (w *answerWriter) setWriteDeadline(t time.Time) {
 	if direct, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		_ = direct.SetWriteDeadline(t)
 		return
@@ -116,8 +118,9 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.metrics.unguarded() {
-		w.deadline(time.Now().Add(w.limit)) // for this part alone: FlushError removes it
+	if w.metrics.isUnguarded() {
+		// for this part alone: FlushError removes it
+		w.setWriteDeadline(time.Now().Add(w.writeTime))
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
@@ -130,10 +133,20 @@ func (w *answerWriter) FlushError() error {
 	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
 		return err
 	}
-	if w.metrics.unguarded() {
-		w.deadline(time.Time{}) // over HTTP/2 an expired deadline ends the stream
+	if w.metrics.isUnguarded() {
+		w.setWriteDeadline(time.Time{}) // over HTTP/2 an expired deadline ends the stream
 	}
 	return nil
+}
+
+// Hijack is for [http.ResponseController]. The caller writes the answer to the connection itself:
+// it switches protocols.
+func (w *answerWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil && w.status == 0 {
+		w.status = http.StatusSwitchingProtocols
+	}
+	return conn, rw, err
 }
 
 // Unwrap is for [http.ResponseController].

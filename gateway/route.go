@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/internal/route"
 	"github.com/retrysafe/retrysafe/gateway/internal/signed"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/httpsig"
+	"github.com/retrysafe/retrysafe/httpidem/httpsig"
 )
 
 // Route says what is different for the requests that it matches. Of several, the first counts.
@@ -45,15 +45,15 @@ func (r *Route) Validate(base retrysafe.Policy) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(validateGuard(*guardOf(r.Guard, p), r.TimeoutAnswer, r.Signature != nil, base), r.CORS.Validate(), signed.Validate(r.Signature))
+	err = errors.Join(validateGuard(*guardForPattern(r.Guard, p), r.TimeoutAnswer, r.Signature != nil, base), r.CORS.Validate(), signed.Validate(r.Signature))
 	if err != nil {
 		return fmt.Errorf("route %q: %w", r.Match, err)
 	}
 	return nil
 }
 
-// guardOf returns o with the method of the pattern.
-func guardOf(o httpidem.Options, p *route.Pattern) *httpidem.Options {
+// guardForPattern returns o with the method of the pattern.
+func guardForPattern(o httpidem.Options, p *route.Pattern) *httpidem.Options {
 	if o.Limit.RateMethods = []string{p.Method}; o.Limit.Rate.PerSecond <= 0 {
 		o.Limit.RateMethods = nil
 	}
@@ -63,7 +63,7 @@ func guardOf(o httpidem.Options, p *route.Pattern) *httpidem.Options {
 	return &o
 }
 
-// guards reports whether a route requires anything of the requests that it matches.
-func (r *Route) guards() bool {
+// hasRequirements reports whether a route requires anything of the requests that it matches.
+func (r *Route) hasRequirements() bool {
 	return r.Guard.Key != httpidem.Off || r.Signature != nil || r.Guard.Limit.Rate.PerSecond > 0 || r.Guard.Limit.Age != nil
 }

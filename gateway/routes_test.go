@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestRoutes tests that the settings of a route apply to what it matches, however the path is

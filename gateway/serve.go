@@ -18,67 +18,67 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
-		g.observed(w, r, "none", nil, http.HandlerFunc(noTunnel))
+		g.serveObserved(w, r, "none", nil, http.HandlerFunc(refuseTunnel))
 		return
 	}
-	if advice := g.incoming(r); advice != "" {
-		g.observed(w, r, "none", nil, g.ambiguous(advice))
+	if advice := g.screenRequest(r); advice != "" {
+		g.serveObserved(w, r, "none", nil, g.refuseAmbiguous(advice))
 		return
 	}
-	if c := g.preflighted(r); c != nil {
-		g.observed(w, r, "preflight", nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			metricsOf(r.Context()).record("preflight")
-			c.preflight(w, r)
+	if c := g.preflightCORS(r); c != nil {
+		g.serveObserved(w, r, "preflight", nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			metricsOf(r.Context()).recordOutcome("preflight")
+			c.answerPreflight(w, r)
 		}))
 		return
 	}
 	if r.URL.Path == StatusPath && r.Method == http.MethodGet {
-		g.observed(w, r, "status", g.routes.Rest().cors, http.HandlerFunc(g.status))
+		g.serveObserved(w, r, "status", g.routes.Rest().cors, http.HandlerFunc(g.serveStatus))
 		return
 	}
 	if g.tokens != nil && r.URL.Path == TokensPath && r.Method == http.MethodPost {
-		g.observed(w, r, "tokens", g.routes.Rest().cors, g.routes.Rest().verified(http.HandlerFunc(g.issue)))
+		g.serveObserved(w, r, "tokens", g.routes.Rest().cors, g.routes.Rest().requireSignature(http.HandlerFunc(g.issueToken)))
 		return
 	}
 	x, ok := g.routes.Find(r)
 	if !ok || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
 		// The service might read it as a request that another route guards.
-		g.observed(w, r, "none", nil, g.ambiguous("Send the method and the path as the service documents them."))
+		g.serveObserved(w, r, "none", nil, g.refuseAmbiguous("Send the method and the path as the service documents them."))
 		return
 	}
-	g.observed(w, r, x.name, x.cors, x.handler)
+	g.serveObserved(w, r, x.name, x.cors, x.handler)
 }
 
-// noTunnel refuses a method that no service behind the gateway gets.
-func noTunnel(w http.ResponseWriter, _ *http.Request) {
+// refuseTunnel refuses a method that no service behind the gateway gets.
+func refuseTunnel(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "This server takes no CONNECT and no TRACE.", http.StatusMethodNotAllowed)
 }
 
-// ambiguous refuses a request that the service could read differently from the guard. No route is
-// known then, so the settings of the defaults decide the form of the answer.
-func (g *Gateway) ambiguous(advice string) http.Handler {
+// refuseAmbiguous refuses a request that the service could read differently from the guard. No
+// route is known then, so the settings of the defaults decide the form of the answer.
+func (g *Gateway) refuseAmbiguous(advice string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := httpidem.NewProblem("request-ambiguous", nil)
 		p.Detail = advice + " Nothing was done."
-		g.routes.Rest().problem(w, r, p)
+		g.routes.Rest().writeProblem(w, r, p)
 	})
 }
 
-// status answers a status request with the route of the request that it asks about.
-func (g *Gateway) status(w http.ResponseWriter, r *http.Request) {
-	metricsOf(r.Context()).record("status")
+// serveStatus answers a status request with the route of the request that it asks about.
+func (g *Gateway) serveStatus(w http.ResponseWriter, r *http.Request) {
+	metricsOf(r.Context()).recordOutcome("status")
 	x := g.routes.Rest()
 	if asked, err := httpidem.AskedFor(r); err == nil {
 		if found, ok := g.routes.Find(asked); ok {
 			x = found
 		}
 	}
-	x.status.ServeHTTP(w, r)
+	x.statusHandler.ServeHTTP(w, r)
 }
 
-// preflighted returns the CORS of the request that a preflight asks about. nil: the service answers
-// the preflight.
-func (g *Gateway) preflighted(r *http.Request) *cors {
+// preflightCORS returns the CORS of the request that a preflight asks about. nil: the service
+// answers the preflight.
+func (g *Gateway) preflightCORS(r *http.Request) *cors {
 	method := r.Header.Get("Access-Control-Request-Method")
 	if r.Method != http.MethodOptions || method == "" || r.Header.Get("Origin") == "" {
 		return nil
@@ -94,24 +94,24 @@ func (g *Gateway) preflighted(r *http.Request) *cors {
 	return nil
 }
 
-// observed serves with h, and reports to the monitor and the access log.
-func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string, c *cors, h http.Handler) {
-	aw := &answerWriter{ResponseWriter: w, metrics: requestMetrics{route: route, begun: time.Now(), logged: g.access != nil}, limit: g.clientTime, cors: c}
+// serveObserved serves with h, and reports to the monitor and the access log.
+func (g *Gateway) serveObserved(w http.ResponseWriter, r *http.Request, route string, c *cors, h http.Handler) {
+	aw := &answerWriter{ResponseWriter: w, metrics: requestMetrics{route: route, begun: time.Now(), logged: g.accessLog != nil}, writeTime: g.clientTime, cors: c}
 	if c != nil {
 		aw.origin = r.Header.Get("Origin")
 	}
 	v := &aw.metrics
-	g.busy.Add(1)
-	defer g.busy.Add(-1)
+	g.inFlight.Add(1)
+	defer g.inFlight.Add(-1)
 	defer func() { // also if a panic cuts the connection
-		v.record("refused") // before any call of the engine
+		v.recordOutcome("refused") // before any call of the engine
 		v.mu.Lock()
 		outcome, attempt, hash := v.outcome, v.attempt, v.hash
 		v.mu.Unlock()
 		took := time.Since(v.begun)
-		g.monitor.served(route, outcome, took)
-		if g.access != nil {
-			g.access.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("remote", r.RemoteAddr), slog.String("proto", r.Proto),
+		g.monitor.recordRequest(route, outcome, aw.status, took)
+		if g.accessLog != nil {
+			g.accessLog.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("remote", r.RemoteAddr), slog.String("proto", r.Proto),
 				slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.String("route", route),
 				slog.Int("status", aw.status), slog.Int64("bytes", aw.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
 				slog.String("outcome", outcome), slog.Int("attempt", attempt), slog.String("key_hash", hash))
@@ -124,6 +124,7 @@ func (g *Gateway) observed(w http.ResponseWriter, r *http.Request, route string,
 	aw.ctx = metricsContext{ctx, v}
 	h.ServeHTTP(aw, r.WithContext(&aw.ctx))
 	if aw.status == 0 {
-		aw.share() // an answer without a header or body written
+		aw.setCORSFields() // an answer without a header or body written
+		aw.status = http.StatusOK
 	}
 }

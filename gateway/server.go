@@ -46,7 +46,7 @@ type Server struct {
 	handler    http.Handler
 	headerTime time.Duration
 	log        *slog.Logger
-	bound      connBound
+	connLimit  connLimit
 }
 
 // NewServer returns a server for h, usually a [Gateway] or a [Live]. It speaks HTTP/1.1 and HTTP/2,
@@ -57,13 +57,13 @@ func NewServer(h http.Handler, options *ServerOptions) *Server {
 		o = *options
 	}
 	s := &Server{handler: h, headerTime: cmp.Or(o.HeaderTime, 10*time.Second), log: cmp.Or(o.Logger, slog.Default())}
-	s.bound = connBound{most: int64(cmp.Or(o.Connections, 20_000)), log: s.log, idle: map[net.Conn]time.Time{}}
+	s.connLimit = connLimit{most: int64(cmp.Or(o.Connections, 20_000)), log: s.log, idle: map[net.Conn]time.Time{}}
 	protocols, idleTime := new(http.Protocols), cmp.Or(o.IdleTime, 2*time.Minute)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	s.http = &http.Server{
-		Handler:           http.HandlerFunc(s.handle),
+		Handler:           http.HandlerFunc(s.serveRequest),
 		ReadHeaderTimeout: s.headerTime,
 		WriteTimeout:      o.WriteTime,
 		IdleTimeout:       idleTime,
@@ -71,19 +71,19 @@ func NewServer(h http.Handler, options *ServerOptions) *Server {
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(o.Streams, 250), SendPingTimeout: idleTime, PingTimeout: 15 * time.Second},
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-		ConnState:         s.bound.changed,
+		ConnState:         s.connLimit.trackState,
 	}
 	return s
 }
 
 // Serve accepts connections without TLS until Shutdown or Close; then it returns
 // [http.ErrServerClosed].
-func (s *Server) Serve(l net.Listener) error { return s.http.Serve(boundListener{l, &s.bound}) }
+func (s *Server) Serve(l net.Listener) error { return s.http.Serve(limitedListener{l, &s.connLimit}) }
 
 // ServeTLS is like Serve, over TLS. c must have the certificate.
 func (s *Server) ServeTLS(l net.Listener, c *tls.Config) error {
 	s.http.TLSConfig = c
-	return s.http.ServeTLS(boundListener{l, &s.bound}, "", "")
+	return s.http.ServeTLS(limitedListener{l, &s.connLimit}, "", "")
 }
 
 // Shutdown accepts no new connections, closes the idle ones, and waits for running requests until
@@ -93,9 +93,9 @@ func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ct
 // Close closes all connections at once.
 func (s *Server) Close() error { return s.http.Close() }
 
-// handle serves a request. net/http would log the value of a panic, which may be of the request,
-// and would wait without end for what a handler has left of a body.
-func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
+// serveRequest serves a request. net/http would log the value of a panic, which may be of the
+// request, and would wait without end for what a handler has left of a body.
+func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -113,35 +113,35 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// connBound counts the connections of a server. At the bound it closes the connections that have
+// connLimit counts the connections of a server. At the bound it closes the connections that have
 // been idle longest, to accept a new one; if none is idle, it closes the new one.
-type connBound struct {
+type connLimit struct {
 	most int64
 	log  *slog.Logger
 
-	open, refused, ended atomic.Int64
-	told                 atomic.Int64 // when a refusal was last logged
+	open, refusedCount, closedIdle atomic.Int64
+	loggedAt                       atomic.Int64 // when a refusal was last logged
 
 	mu   sync.Mutex
 	idle map[net.Conn]time.Time // the connections without a request, and since when
 }
 
-// enter counts an accepted connection. It returns false if the caller must close it.
-func (b *connBound) enter() bool {
-	if b.open.Add(1) <= b.most || b.makeRoom() {
+// admitConn counts an accepted connection. It returns false if the caller must close it.
+func (b *connLimit) admitConn() bool {
+	if b.open.Add(1) <= b.most || b.closeIdle() {
 		return true
 	}
 	b.open.Add(-1)
-	n := b.refused.Add(1)
-	if now, last := time.Now().UnixNano(), b.told.Load(); now-last > int64(10*time.Second) && b.told.CompareAndSwap(last, now) {
+	n := b.refusedCount.Add(1)
+	if now, last := time.Now().UnixNano(), b.loggedAt.Load(); now-last > int64(10*time.Second) && b.loggedAt.CompareAndSwap(last, now) {
 		b.log.Warn("connections are refused: all that there may be are open, and each has a request", "connections", b.most, "refused", n)
 	}
 	return false
 }
 
-// makeRoom closes idle connections, one in a hundred at a time, so that a flood does not search all
-// of them for each new connection.
-func (b *connBound) makeRoom() bool {
+// closeIdle closes idle connections, one in a hundred at a time, so that a flood does not search
+// all of them for each new connection.
+func (b *connLimit) closeIdle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	longest := make([]net.Conn, 0, len(b.idle))
@@ -154,12 +154,12 @@ func (b *connBound) makeRoom() bool {
 		delete(b.idle, c)
 		go c.Close() // over TLS it may wait for the client
 	}
-	b.ended.Add(int64(len(longest)))
+	b.closedIdle.Add(int64(len(longest)))
 	return len(longest) > 0
 }
 
-// changed is the ConnState hook of [http.Server].
-func (b *connBound) changed(c net.Conn, state http.ConnState) {
+// trackState is the ConnState hook of [http.Server].
+func (b *connLimit) trackState(c net.Conn, state http.ConnState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if state == http.StateNew || state == http.StateIdle {
@@ -169,21 +169,21 @@ func (b *connBound) changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-// boundListener counts the connections that it accepts.
-type boundListener struct {
+// limitedListener counts the connections that it accepts.
+type limitedListener struct {
 	net.Listener
-	bound *connBound
+	limit *connLimit
 }
 
 // Accept implements [net.Listener].
-func (l boundListener) Accept() (net.Conn, error) {
+func (l limitedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.bound.enter() {
-			return &countedConn{Conn: c, left: sync.OnceFunc(func() { l.bound.open.Add(-1) })}, nil
+		if l.limit.admitConn() {
+			return &countedConn{Conn: c, uncount: sync.OnceFunc(func() { l.limit.open.Add(-1) })}, nil
 		}
 		_ = c.Close()
 	}
@@ -192,12 +192,12 @@ func (l boundListener) Accept() (net.Conn, error) {
 // countedConn is a connection that is counted until it is closed.
 type countedConn struct {
 	net.Conn
-	left func()
+	uncount func()
 }
 
 // Close implements [net.Conn].
 func (c *countedConn) Close() error {
-	c.left()
+	c.uncount()
 	return c.Conn.Close()
 }
 

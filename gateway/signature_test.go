@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/httpsig"
+	"github.com/retrysafe/retrysafe/httpidem/httpsig"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )

@@ -15,9 +15,9 @@ import (
 type Traffic struct {
 	monitor *Monitor
 
-	mu     sync.Mutex
-	points []admin.Point
-	before map[string]uint64 // counts by outcome at the last point
+	mu         sync.Mutex
+	points     []admin.Point
+	lastCounts map[string]uint64 // counts by outcome at the last point
 }
 
 // A point is made so often, and so many are kept.
@@ -27,7 +27,7 @@ const (
 )
 
 // NewTraffic returns the traffic of a monitor. It has a history while Run runs.
-func NewTraffic(m *Monitor) *Traffic { return &Traffic{monitor: m, before: m.outcomes()} }
+func NewTraffic(m *Monitor) *Traffic { return &Traffic{monitor: m, lastCounts: m.countByOutcome()} }
 
 // Run adds a point to the history every ten seconds, until ctx ends.
 func (t *Traffic) Run(ctx context.Context) {
@@ -38,23 +38,23 @@ func (t *Traffic) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			t.add(now)
+			t.addPoint(now)
 		}
 	}
 }
 
-// add adds a point that ends now.
-func (t *Traffic) add(now time.Time) {
+// addPoint adds a point that ends now.
+func (t *Traffic) addPoint(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counts := t.monitor.outcomes()
+	counts := t.monitor.countByOutcome()
 	p := admin.Point{At: now.UTC(), Span: trafficSpan.Seconds(), Outcomes: make(map[string]uint64)}
 	for outcome, n := range counts {
-		if more := n - t.before[outcome]; more > 0 {
+		if more := n - t.lastCounts[outcome]; more > 0 {
 			p.Outcomes[outcome] = more
 		}
 	}
-	t.before = counts
+	t.lastCounts = counts
 	if t.points = append(t.points, p); len(t.points) > mostPoints {
 		t.points = slices.Delete(t.points, 0, len(t.points)-mostPoints)
 	}
@@ -70,7 +70,7 @@ func (t *Traffic) History() []admin.Point {
 // Routes implements [admin.Traffic]. The routes are in the order of their names.
 func (t *Traffic) Routes() []admin.Route {
 	byName := map[string]map[string]uint64{}
-	t.monitor.eachServed(func(of routeOutcome, n uint64) {
+	t.monitor.eachOutcome(func(of routeOutcome, n uint64) {
 		if byName[of.route] == nil {
 			byName[of.route] = map[string]uint64{}
 		}
@@ -84,17 +84,17 @@ func (t *Traffic) Routes() []admin.Route {
 	return routes
 }
 
-// outcomes returns the counts of all routes by outcome.
-func (m *Monitor) outcomes() map[string]uint64 {
+// countByOutcome returns the counts of all routes by outcome.
+func (m *Monitor) countByOutcome() map[string]uint64 {
 	counts := map[string]uint64{}
-	m.eachServed(func(of routeOutcome, n uint64) { counts[of.outcome] += n })
+	m.eachOutcome(func(of routeOutcome, n uint64) { counts[of.outcome] += n })
 	return counts
 }
 
-func (m *Monitor) eachServed(see func(of routeOutcome, n uint64)) {
+func (m *Monitor) eachOutcome(see func(of routeOutcome, n uint64)) {
 	m.known.Range(func(of, counted any) bool {
 		name, ok := of.(routeOutcome)
-		if s, is := counted.(*served); ok && is {
+		if s, is := counted.(*outcomeMetrics); ok && is {
 			see(name, s.n.Load())
 		}
 		return true

@@ -9,13 +9,13 @@ import (
 
 func TestTraffic(t *testing.T) {
 	m := NewMonitor(nil)
-	m.served("POST /a", "executed", time.Millisecond)
+	m.recordRequest("POST /a", "executed", 201, time.Millisecond)
 	traffic := NewTraffic(m)
-	m.served("POST /a", "executed", time.Millisecond)
-	m.served("POST /b", "replayed", time.Millisecond)
+	m.recordRequest("POST /a", "executed", 201, time.Millisecond)
+	m.recordRequest("POST /b", "replayed", 201, time.Millisecond)
 	now := time.Unix(1000, 0)
-	traffic.add(now)
-	traffic.add(now.Add(trafficSpan))
+	traffic.addPoint(now)
+	traffic.addPoint(now.Add(trafficSpan))
 	history := traffic.History()
 	assert.Equal(t, len(history), 2, "points")
 	assert.Equal(t, history[0].Outcomes["executed"], 1, "requests since the traffic began")
@@ -25,7 +25,7 @@ func TestTraffic(t *testing.T) {
 	assert.Equal(t, len(routes), 2, "routes")
 	assert.Equal(t, routes[0].Outcomes["executed"], 2, "requests of the first route since the start")
 	for range 2 * mostPoints {
-		traffic.add(now)
+		traffic.addPoint(now)
 	}
 	assert.Equal(t, len(traffic.History()), mostPoints, "points that are kept")
 }

@@ -23,19 +23,24 @@ type Health struct {
 
 // upstream is one address of the service.
 type upstream struct {
-	url   *url.URL
-	down  atomic.Bool  // by the last check
-	after atomic.Int64 // left out until then after a failed connection, in Unix nanoseconds
+	url         *url.URL
+	down        atomic.Bool   // by the last check
+	pausedUntil atomic.Int64  // left out until then after a failed connection, in Unix nanoseconds
+	failures    atomic.Uint64 // requests for which no connection could be made
 }
 
-// restTime is how long an address is left out after a failed connection.
-const restTime = 2 * time.Second
+// pauseTime is how long an address is left out after a failed connection.
+const pauseTime = 2 * time.Second
 
-func (u *upstream) well(now time.Time) bool {
-	return !u.down.Load() && u.after.Load() <= now.UnixNano()
+func (u *upstream) isHealthy(now time.Time) bool {
+	return !u.down.Load() && u.pausedUntil.Load() <= now.UnixNano()
 }
 
-func (u *upstream) rest() { u.after.Store(time.Now().Add(restTime).UnixNano()) }
+// pause leaves the address out for a moment, after a connection to it could not be made.
+func (u *upstream) pause() {
+	u.failures.Add(1)
+	u.pausedUntil.Store(time.Now().Add(pauseTime).UnixNano())
+}
 
 // upstreams are all addresses of the service. Any of them may get any request of a key, since
 // records are in the store.
@@ -53,7 +58,7 @@ func (p *upstreams) pick(tried []*upstream) *upstream {
 		u := p.all[(start+uint64(i))%uint64(len(p.all))]
 		switch {
 		case slices.Contains(tried, u):
-		case u.well(now):
+		case u.isHealthy(now):
 			return u
 		case last == nil:
 			last = u
@@ -62,34 +67,34 @@ func (p *upstreams) pick(tried []*upstream) *upstream {
 	return last
 }
 
-// well counts the healthy addresses.
-func (p *upstreams) well() (n int) {
+// healthyCount counts the healthy addresses.
+func (p *upstreams) healthyCount() (n int) {
 	for _, u := range p.all {
-		if u.well(time.Now()) {
+		if u.isHealthy(time.Now()) {
 			n++
 		}
 	}
 	return n
 }
 
-// watch checks u repeatedly until ctx ends. Two bad answers in a row take it out, one good answer
-// takes it back.
-func (u *upstream) watch(ctx context.Context, h Health, rt http.RoundTripper, log *slog.Logger) {
+// watchHealth checks u repeatedly until ctx ends. Two bad answers in a row take it out, one good
+// answer takes it back.
+func (u *upstream) watchHealth(ctx context.Context, h Health, rt http.RoundTripper, log *slog.Logger) {
 	tick := time.NewTicker(h.Every)
 	defer tick.Stop()
 	for bad := 0; ; {
-		switch err := u.ask(ctx, h, rt); {
+		switch err := u.checkHealth(ctx, h, rt); {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			bad = 0
-			u.after.Store(0)
+			u.pausedUntil.Store(0)
 			if u.down.Swap(false) {
 				log.Info("upstream is well again", "upstream", u.url.Host)
 			}
 		default:
 			if bad++; bad >= 2 && !u.down.Swap(true) {
-				log.Warn("upstream is not well and gets no requests", "upstream", u.url.Host, "cause", class(err))
+				log.Warn("upstream is not well and gets no requests", "upstream", u.url.Host, "cause", errorClass(err))
 			}
 		}
 		select {
@@ -100,7 +105,7 @@ func (u *upstream) watch(ctx context.Context, h Health, rt http.RoundTripper, lo
 	}
 }
 
-func (u *upstream) ask(ctx context.Context, h Health, rt http.RoundTripper) error {
+func (u *upstream) checkHealth(ctx context.Context, h Health, rt http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.url.Scheme+"://"+u.url.Host+h.Path, nil)
@@ -114,7 +119,7 @@ func (u *upstream) ask(ctx context.Context, h Health, rt http.RoundTripper) erro
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 399 {
-		return unwell(resp.StatusCode)
+		return unhealthyStatus(resp.StatusCode)
 	}
 	return nil
 }

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
-// questions are the queries to the catalogue of one dialect. Each returns one row.
+// catalogueQueries are the queries to the catalogue of one dialect. Each returns one row.
 //
 // indexes takes the table and the columns. PostgreSQL gets the table quoted and with its schema;
 // the others get the schema and the table separately. The columns are sorted and joined by commas.
@@ -25,9 +25,9 @@ import (
 // moment whether it keeps microseconds. kind returns the column's kind, or "". numbered reports
 // whether the database assigns the column's values itself. It is not used on SQLite, whose INTEGER
 // PRIMARY KEY only fills in missing values.
-type questions struct{ indexes, key, moment, kind, numbered string }
+type catalogueQueries struct{ indexes, key, moment, kind, numbered string }
 
-var asks = map[dbtx.Dialect]questions{
+var queriesByDialect = map[dbtx.Dialect]catalogueQueries{
 	dbtx.PostgreSQL: {
 		indexes: `SELECT CASE WHEN to_regclass($1) IS NULL THEN ''
 			WHEN EXISTS (SELECT 1 FROM pg_inherits h JOIN pg_class p ON p.oid = h.inhparent WHERE p.oid = to_regclass($1) AND p.relkind = 'r') THEN 'parent' WHEN EXISTS (SELECT 1 FROM pg_index l WHERE l.indrelid = to_regclass($1) AND (l.indisunique OR l.indisexclusion) AND NOT l.indimmediate)
@@ -83,29 +83,29 @@ var asks = map[dbtx.Dialect]questions{
 	},
 }
 
-// look checks in the catalogue that the table is as the guard needs it.
-func (p *plan) look(ctx context.Context, tx dbtx.Tx) error {
+// checkCatalogue checks in the catalogue that the table is as the guard needs it.
+func (p *plan) checkCatalogue(ctx context.Context, tx dbtx.Tx) error {
 	if p.d == dbtx.SQLite {
 		// SQLite refuses a write in a transaction that has read before another one wrote, so take
 		// the write lock first.
 		if err := p.lockFile(ctx, tx); err != nil {
-			return p.noTable(err)
+			return p.noTableError(err)
 		}
 	}
-	if err := p.lookAtIndexes(ctx, tx); err != nil {
+	if err := p.checkIndexes(ctx, tx); err != nil {
 		return err
 	}
-	if err := p.lookAtKinds(ctx, tx); err != nil {
+	if err := p.readKinds(ctx, tx); err != nil {
 		return err
 	}
-	if err := p.lookAtNumbers(ctx, tx); err != nil {
+	if err := p.checkNumbering(ctx, tx); err != nil {
 		return err
 	}
-	return p.lookAtColumns(ctx, tx)
+	return p.checkColumns(ctx, tx)
 }
 
-// lookAtIndexes checks what the table is, and that it has a unique index on exactly the columns.
-func (p *plan) lookAtIndexes(ctx context.Context, tx dbtx.Tx) error {
+// checkIndexes checks what the table is, and that it has a unique index on exactly the columns.
+func (p *plan) checkIndexes(ctx context.Context, tx dbtx.Tx) error {
 	columns := slices.Clone(p.unique)
 	if p.d != dbtx.PostgreSQL {
 		for i := range columns {
@@ -119,64 +119,64 @@ func (p *plan) lookAtIndexes(ctx context.Context, tx dbtx.Tx) error {
 	}
 	var table string
 	var indexes int64
-	if err := tx.QueryRow(ctx, asks[p.d].indexes, append(args, strings.Join(columns, ",")), &table, &indexes); err != nil {
-		return explain(p.where+": look at its unique indexes", err)
+	if err := tx.QueryRow(ctx, queriesByDialect[p.d].indexes, append(args, strings.Join(columns, ",")), &table, &indexes); err != nil {
+		return explainError(p.tableText+": look at its unique indexes", err)
 	}
 	switch {
 	case table == "":
-		return p.noTable(nil)
+		return p.noTableError(nil)
 	case table == "plain":
-		return misuse("the table %s keeps no transactions, so that nothing in it can be undone; ALTER TABLE %s ENGINE=InnoDB", p.table, p.quoted)
+		return misuseError("the table %s keeps no transactions, so that nothing in it can be undone; ALTER TABLE %s ENGINE=InnoDB", p.table, p.quoted)
 	case table == "parent":
-		return misuse("other tables inherit from the table %s: its unique index does not look at their rows, and a trigger may put into them what was written to it; use a partitioned table, or give the "+
+		return misuseError("other tables inherit from the table %s: its unique index does not look at their rows, and a trigger may put into them what was written to it; use a partitioned table, or give the "+
 			"guard a table from which none inherits", p.table)
 	case indexes == 0:
-		return misuse("%s stands on a unique index, and the table %s has none on (%s) alone, for all rows; run: %s",
+		return misuseError("%s stands on a unique index, and the table %s has none on (%s) alone, for all rows; run: %s",
 			p.guard, p.table, strings.Join(p.unique, ", "), p.createIndex())
 	}
-	p.late = table == "late"
+	p.deferrable = table == "late"
 	return nil
 }
 
-// lookAtKinds reads the kinds of the columns of the unique index.
-func (p *plan) lookAtKinds(ctx context.Context, tx dbtx.Tx) error {
-	p.kinds = make([]kind, len(p.unique))
+// readKinds reads the kinds of the columns of the unique index.
+func (p *plan) readKinds(ctx context.Context, tx dbtx.Tx) error {
+	p.kinds = make([]columnKind, len(p.unique))
 	for i, c := range p.unique {
 		var k string
-		if err := tx.QueryRow(ctx, asks[p.d].kind, append(p.tableArgs(), c), &k); err != nil {
-			return explain(p.where+": look at the column "+strconv.Quote(c), err)
+		if err := tx.QueryRow(ctx, queriesByDialect[p.d].kind, append(p.tableArgs(), c), &k); err != nil {
+			return explainError(p.tableText+": look at the column "+strconv.Quote(c), err)
 		}
-		p.kinds[i] = kind(k)
+		p.kinds[i] = columnKind(k)
 	}
 	return nil
 }
 
-// lookAtNumbers checks that the database does not assign ids that requests bring.
-func (p *plan) lookAtNumbers(ctx context.Context, tx dbtx.Tx) error {
-	question := asks[p.d].numbered
-	if !p.given || question == "" {
+// checkNumbering checks that the database does not assign ids that requests bring.
+func (p *plan) checkNumbering(ctx context.Context, tx dbtx.Tx) error {
+	question := queriesByDialect[p.d].numbered
+	if !p.fromRequest || question == "" {
 		return nil
 	}
-	numbered, err := p.has(ctx, tx, question, p.unique[0])
+	numbered, err := p.columnMatches(ctx, tx, question, p.unique[0])
 	if err != nil || !numbered {
 		return err
 	}
-	return misuse("the table %s numbers its rows by itself in the column %s, so that a number that it gives may be an id that a request has brought, and a repeat that brings none gets the next "+
+	return misuseError("the table %s numbers its rows by itself in the column %s, so that a number that it gives may be an id that a request has brought, and a duplicate that brings none gets the next "+
 		"one; make the column one that the program gives (ALTER it so that it has no AUTO_INCREMENT, IDENTITY or DEFAULT), or add another with a unique index", p.table, p.unique[0])
 }
 
-// lookAtColumns checks the columns in which the guard keeps digests and moments.
-func (p *plan) lookAtColumns(ctx context.Context, tx dbtx.Tx) error {
+// checkColumns checks the columns in which the guard keeps digests and moments.
+func (p *plan) checkColumns(ctx context.Context, tx dbtx.Tx) error {
 	if p.key != "" {
-		if ok, err := p.has(ctx, tx, asks[p.d].key, p.key); !ok {
-			return orMisuse(err, "the table %s has no column %s of text that takes digests of %d characters; ALTER TABLE %s ADD COLUMN %s VARCHAR(%d), or make the one "+
-				"that is there wider", p.table, p.key, DigestLen, p.quoted, quote(p.d, p.key), DigestLen)
+		if ok, err := p.columnMatches(ctx, tx, queriesByDialect[p.d].key, p.key); !ok {
+			return errorOrMisuse(err, "the table %s has no column %s of text that takes digests of %d characters; ALTER TABLE %s ADD COLUMN %s VARCHAR(%d), or make the one "+
+				"that is there wider", p.table, p.key, DigestLen, p.quoted, quoteName(p.d, p.key), DigestLen)
 		}
 	}
 	if p.moment {
 		kind := map[dbtx.Dialect]string{dbtx.PostgreSQL: "TIMESTAMPTZ(6)", dbtx.MySQL: "DATETIME(6)", dbtx.SQLite: "DATETIME"}[p.d]
-		if ok, err := p.has(ctx, tx, asks[p.d].moment, p.column); !ok {
-			return orMisuse(err, "the table %s has no column %s that keeps microseconds: two writers in one tick of a coarser clock would not be told apart; make it %s", p.table, p.column, kind)
+		if ok, err := p.columnMatches(ctx, tx, queriesByDialect[p.d].moment, p.column); !ok {
+			return errorOrMisuse(err, "the table %s has no column %s that keeps microseconds: two writers in one tick of a coarser clock would not be told apart; make it %s", p.table, p.column, kind)
 		}
 	}
 	return nil
@@ -193,22 +193,22 @@ func (p *plan) tableArgs() []any {
 	return []any{schema, table}
 }
 
-func (p *plan) has(ctx context.Context, tx dbtx.Tx, question, column string) (bool, error) {
+func (p *plan) columnMatches(ctx context.Context, tx dbtx.Tx, question, column string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, question, append(p.tableArgs(), column), &n)
-	return n > 0, explain(p.where+": look at the column "+strconv.Quote(column), err)
+	return n > 0, explainError(p.tableText+": look at the column "+strconv.Quote(column), err)
 }
 
-func orMisuse(err error, format string, args ...any) error {
+func errorOrMisuse(err error, format string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	return misuse(format, args...)
+	return misuseError(format, args...)
 }
 
-// noTable is the error for a table that does not exist. If err has another reason, noTable returns
-// err.
-func (p *plan) noTable(err error) error {
+// noTableError is the error for a table that does not exist. If err has another reason,
+// noTableError returns err.
+func (p *plan) noTableError(err error) error {
 	if err != nil && (errors.Is(err, ErrLocked) || sqliteCode(err)&0xff != sqliteGenericFailed) {
 		return err
 	}
@@ -216,7 +216,7 @@ func (p *plan) noTable(err error) error {
 	if p.d == dbtx.PostgreSQL {
 		text += " (on PostgreSQL a name that was not quoted when the table was made is in lower case)"
 	}
-	return misuse(text, p.table, p.unique[0])
+	return misuseError(text, p.table, p.unique[0])
 }
 
 // lockFile acquires the write lock of SQLite's file and changes nothing.

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Condition guards a balance: it subtracts only what is there.
@@ -25,7 +25,7 @@ import (
 type Condition struct {
 	Table, ID, Column string
 
-	plans plans
+	plans planCache
 }
 
 // Subtract subtracts n, which must be greater than zero.
@@ -33,33 +33,33 @@ type Condition struct {
 // Errors: [ErrRefused] if the balance is smaller than n or NULL, [ErrMissing], [ErrMisuse],
 // [ErrLocked], and wrapped errors of the database. After each of them, roll back.
 func (c *Condition) Subtract(ctx context.Context, tx dbtx.Tx, id any, n int64) error {
-	p, err := c.plans.open(ctx, tx, func() spec {
-		return spec{guard: "Condition", table: c.Table, unique: []string{c.ID}, column: c.Column}
+	p, err := c.plans.planFor(ctx, tx, func() tableSpec {
+		return tableSpec{guard: "Condition", table: c.Table, unique: []string{c.ID}, column: c.Column}
 	})
 	if err != nil {
 		return err
 	}
 	switch {
 	case c.Column == "":
-		return misuse("Condition on table %s names no column of the amount; set Column", c.Table)
+		return misuseError("Condition on table %s names no column of the amount; set Column", c.Table)
 	case n <= 0:
-		return misuse("Subtract was asked to take %d; give it an amount above zero", n)
+		return misuseError("Subtract was asked to take %d; give it an amount above zero", n)
 	}
 	if err := checkID(id); err != nil {
 		return err
 	}
 	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ").name(c.Column).add(" = ").name(c.Column).add(" - ").value(n)
 	s.add(" WHERE ").name(c.ID).add(" = ").value(id).add(" AND ").name(c.Column).add(" >= ").value(n)
-	if done, err := p.one(ctx, tx, s); done || err != nil {
+	if done, err := p.runOnRow(ctx, tx, s); done || err != nil {
 		return err
 	}
-	s = newStatement(p.d).add("SELECT 1 FROM ", p.quoted, " WHERE ").name(c.ID).add(" = ").value(id).current()
+	s = newStatement(p.d).add("SELECT 1 FROM ", p.quoted, " WHERE ").name(c.ID).add(" = ").value(id).readCurrent()
 	var there int64
 	switch err := tx.QueryRow(ctx, string(s.text), s.args, &there); {
 	case errors.Is(err, sql.ErrNoRows):
-		return p.missing()
+		return p.missingError()
 	case err != nil:
-		return explain(p.where, err)
+		return explainError(p.tableText, err)
 	}
-	return fail(ErrRefused, nil, "%s: the column %s has less than was to be taken, and nothing was; tell the client so, or retrysafe.Permanent to keep the refusal", p.where, c.Column)
+	return newFailure(ErrRefused, nil, "%s: the column %s has less than was to be taken, and nothing was; tell the client so, or retrysafe.Permanent to keep the refusal", p.tableText, c.Column)
 }

@@ -37,9 +37,9 @@ const (
 	sqliteGenericFailed = 1
 )
 
-// explain converts the error of a statement to the one that callers see. It wraps the driver's
+// explainError converts the error of a statement to the one that callers see. It wraps the driver's
 // error, so that DoTx knows what it can retry.
-func explain(where string, err error) error {
+func explainError(where string, err error) error {
 	const again = "begin a new transaction and make all of it again; retrysafe.DoTx does with RetryWork"
 	code := sqliteCode(err)
 	switch {
@@ -48,17 +48,17 @@ func explain(where string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("guard: %s: the call has ended; roll back: %w", where, err)
 	case code == sqliteBusySnapshot:
-		return fail(ErrLocked, err, "%s: this transaction has only read until now, and another one has written since; begin it with BEGIN IMMEDIATE (the "+
+		return newFailure(ErrLocked, err, "%s: this transaction has only read until now, and another one has written since; begin it with BEGIN IMMEDIATE (the "+
 			"parameter _txlock=immediate of most drivers), or let the guard be its first statement", where)
 	case code&0xff == sqliteBusy, code&0xff == sqliteLocked:
-		return fail(ErrLocked, err, "%s: another connection writes to the file; set busy_timeout, begin with BEGIN IMMEDIATE (the parameter _txlock=immediate "+
+		return newFailure(ErrLocked, err, "%s: another connection writes to the file; set busy_timeout, begin with BEGIN IMMEDIATE (the parameter _txlock=immediate "+
 			"of most drivers), or try again", where)
 	}
 	switch state := dberr.SQLState(err); state {
 	case stateSerialization, stateDeadlock:
 		return fmt.Errorf("guard: %s: the database has undone this transaction in favour of another one; %s: %w", where, again, err)
 	case stateLocked:
-		return fail(ErrLocked, err, "%s: the wait for the row has taken too long; %s", where, again)
+		return newFailure(ErrLocked, err, "%s: the wait for the row has taken too long; %s", where, again)
 	case stateAborted:
 		return fmt.Errorf("guard: %s: an earlier statement of the transaction has failed, and its error was not returned; roll back: %w", where, err)
 	}
@@ -66,7 +66,7 @@ func explain(where string, err error) error {
 	case mysqlDeadlock, mysqlSnapshot:
 		return fmt.Errorf("guard: %s: the database has undone this transaction in favour of another one; %s: %w", where, again, err)
 	case mysqlLockWait, mysqlNoWait:
-		return fail(ErrLocked, err, "%s: the wait for the row has taken too long; %s", where, again)
+		return newFailure(ErrLocked, err, "%s: the wait for the row has taken too long; %s", where, again)
 	}
 	return fmt.Errorf("guard: %s: %w", where, err)
 }

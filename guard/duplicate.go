@@ -42,10 +42,10 @@ func DuplicateKey(err error) (Duplicate, bool) {
 		return Duplicate{}, false
 	}
 	if dberr.SQLState(err) == stateDuplicate {
-		return Duplicate{Table: text(err, "TableName", "Table"), Index: text(err, "ConstraintName", "Constraint")}, true
+		return Duplicate{Table: errorField(err, "TableName", "Table"), Index: errorField(err, "ConstraintName", "Constraint")}, true
 	}
 	if n := dberr.MySQLNumber(err); n == mysqlDuplicate || n == mysqlDuplicateNamed {
-		return mysqlIndex(text(err, "Message"), err.Error()), true
+		return mysqlIndex(errorField(err, "Message"), err.Error()), true
 	}
 	switch code := sqliteCode(err); code {
 	case sqliteDuplicate, sqliteDuplicateKey, sqliteDuplicateRow:
@@ -102,8 +102,8 @@ func sqliteIndex(text string) (d Duplicate, ok bool) {
 	return d, true
 }
 
-// named describes the index in an error.
-func (d Duplicate) named() string {
+// describe describes the index in an error.
+func (d Duplicate) describe() string {
 	switch {
 	case d.Index != "":
 		return "the index " + d.Index
@@ -113,8 +113,8 @@ func (d Duplicate) named() string {
 	return "another unique index"
 }
 
-// text returns a field of the driver's error, or "".
-func text(err error, names ...string) string {
+// errorField returns a field of the driver's error, or "".
+func errorField(err error, names ...string) string {
 	if f, ok := dberr.Field(err, reflect.String, names...); ok {
 		return f.String()
 	}

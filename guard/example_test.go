@@ -8,7 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/guard"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // account guards the rows of a table account (id, points, version, last_key).

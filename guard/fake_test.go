@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/retrysafe/retrysafe/guard"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // fakeTx is a transaction that returns prepared answers and records its statements. Queries to the
@@ -39,7 +39,7 @@ type answer struct {
 	err    error
 }
 
-func fake(d dbtx.Dialect) *fakeTx { return &fakeTx{d: d} }
+func newFakeTx(d dbtx.Dialect) *fakeTx { return &fakeTx{d: d} }
 
 func (f *fakeTx) Dialect() dbtx.Dialect { return f.d }
 
@@ -51,8 +51,8 @@ func (f *fakeTx) Exec(_ context.Context, query string, args ...any) (int64, erro
 		f.asked++
 		return 0, nil
 	}
-	f.keep(args)
-	f.sent = append(f.sent, shown(query, args))
+	f.noteDigests(args)
+	f.sent = append(f.sent, statementText(query, args))
 	if len(f.results) == 0 {
 		return 1, nil
 	}
@@ -74,7 +74,7 @@ func (f *fakeTx) QueryRow(_ context.Context, query string, args []any, dest ...a
 		*dest[0].(*string) = "read committed" //nolint:errcheck // the query has one destination, a string
 		return nil
 	}
-	f.sent = append(f.sent, shown(query, args))
+	f.sent = append(f.sent, statementText(query, args))
 	if len(f.answers) == 0 {
 		return sql.ErrNoRows
 	}
@@ -121,8 +121,8 @@ func (f *fakeTx) catalogue(query string, dest []any) error {
 	return nil
 }
 
-// keep notes the digests among the values of a statement.
-func (f *fakeTx) keep(args []any) {
+// noteDigests notes the digests among the values of a statement.
+func (f *fakeTx) noteDigests(args []any) {
 	for _, a := range args {
 		if s, ok := a.(string); ok && len(s) == guard.DigestLen {
 			f.digests = append(f.digests, s)
@@ -130,8 +130,8 @@ func (f *fakeTx) keep(args []any) {
 	}
 }
 
-// shown returns a statement followed by its values.
-func shown(query string, args []any) string {
+// statementText returns a statement followed by its values.
+func statementText(query string, args []any) string {
 	for i, a := range args {
 		if s, ok := a.(string); ok && len(s) == guard.DigestLen {
 			args[i] = "digest"

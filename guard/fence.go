@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Fence refuses the writes of a holder that was paused and does not know that another one has the
@@ -31,7 +31,7 @@ import (
 type Fence struct {
 	Table, ID, Column string
 
-	plans plans
+	plans planCache
 }
 
 // Check refuses the holder if the row has seen a larger fence. Otherwise this holder, and no
@@ -41,19 +41,19 @@ type Fence struct {
 // Errors: [ErrFenced], [ErrMissing], [ErrMisuse], [ErrLocked], and wrapped errors of the database.
 // After each of them, roll back.
 func (f *Fence) Check(ctx context.Context, tx dbtx.Tx, id any, fence retrysafe.Fence) error {
-	p, err := f.plans.open(ctx, tx, func() spec {
-		return spec{guard: "Fence", table: f.Table, unique: []string{f.ID}, column: f.Column}
+	p, err := f.plans.planFor(ctx, tx, func() tableSpec {
+		return tableSpec{guard: "Fence", table: f.Table, unique: []string{f.ID}, column: f.Column}
 	})
 	if err != nil {
 		return err
 	}
 	switch {
 	case f.Column == "":
-		return misuse("Fence on table %s names no column of the fence; set Column", f.Table)
+		return misuseError("Fence on table %s names no column of the fence; set Column", f.Table)
 	case fence == 0:
-		return misuse("the fence is zero, which no holder has; give that of the attempt or of the lock")
+		return misuseError("the fence is zero, which no holder has; give that of the attempt or of the lock")
 	case fence > math.MaxInt64:
-		return misuse("the fence is too large for a BIGINT; give one that retrysafe made")
+		return misuseError("the fence is too large for a BIGINT; give one that retrysafe made")
 	}
 	if err := checkID(id); err != nil {
 		return err
@@ -61,19 +61,19 @@ func (f *Fence) Check(ctx context.Context, tx dbtx.Tx, id any, fence retrysafe.F
 	n := int64(fence)
 	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ").name(f.Column).add(" = ").value(n)
 	s.add(" WHERE ").name(f.ID).add(" = ").value(id).add(" AND (").name(f.Column).add(" IS NULL OR ").name(f.Column).add(" <= ").value(n).add(")")
-	if done, err := p.one(ctx, tx, s); done || err != nil {
+	if done, err := p.runOnRow(ctx, tx, s); done || err != nil {
 		return err
 	}
 	// MySQL matched the row but counts no change if the fence is the same as before.
-	s = newStatement(p.d).add("SELECT CASE WHEN ").name(f.Column).add(" = ").value(n).add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ").name(f.ID).add(" = ").value(id).current()
+	s = newStatement(p.d).add("SELECT CASE WHEN ").name(f.Column).add(" = ").value(n).add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ").name(f.ID).add(" = ").value(id).readCurrent()
 	var own int64
 	switch err := tx.QueryRow(ctx, string(s.text), s.args, &own); {
 	case errors.Is(err, sql.ErrNoRows):
-		return p.missing()
+		return p.missingError()
 	case err != nil:
-		return explain(p.where, err)
+		return explainError(p.tableText, err)
 	case own == 1 && p.d == dbtx.MySQL:
 		return nil
 	}
-	return fail(ErrFenced, nil, "%s: a later holder has written to this row; stop, and write nothing more on behalf of this one", p.where)
+	return newFailure(ErrFenced, nil, "%s: a later holder has written to this row; stop, and write nothing more on behalf of this one", p.tableText)
 }

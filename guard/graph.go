@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// graph maps each state to the states that it leads to.
-type graph[S comparable] map[S][]S
+// moveGraph maps each state to the states that it leads to.
+type moveGraph[S comparable] map[S][]S
 
-// declared checks moves and returns a copy of them.
-func declared[S comparable](moves map[S][]S) (graph[S], error) {
+// newGraph checks moves and returns a copy of them.
+func newGraph[S comparable](moves map[S][]S) (moveGraph[S], error) {
 	if len(moves) == 0 {
-		return nil, misuse("the machine has no moves; declare which state leads to which")
+		return nil, misuseError("the machine has no moves; declare which state leads to which")
 	}
-	g := graph[S]{}
+	g := moveGraph[S]{}
 	states := []S{}
 	for from, all := range moves {
 		g[from] = slices.Clone(all)
@@ -24,7 +24,7 @@ func declared[S comparable](moves map[S][]S) (graph[S], error) {
 		states = append(states, all...)
 		for i, to := range all {
 			if slices.Contains(all[:i], to) {
-				return nil, misuse("the machine declares the move %v to %v twice; leave one out", from, to)
+				return nil, misuseError("the machine declares the move %v to %v twice; leave one out", from, to)
 			}
 		}
 	}
@@ -37,22 +37,22 @@ func declared[S comparable](moves map[S][]S) (graph[S], error) {
 		// To MySQL, texts that differ only in case or in trailing spaces are equal.
 		for i, a := range states {
 			for _, b := range states[:i] {
-				if a != b && strings.EqualFold(trimmed(a), trimmed(b)) {
-					return nil, misuse("the states %q and %q are one text to a database that does not tell case or spaces at the end apart; rename one", fmt.Sprint(a), fmt.Sprint(b))
+				if a != b && strings.EqualFold(trimmedText(a), trimmedText(b)) {
+					return nil, misuseError("the states %q and %q are one text to a database that does not tell case or spaces at the end apart; rename one", fmt.Sprint(a), fmt.Sprint(b))
 				}
 			}
 		}
 	default:
-		return nil, misuse("states are of type %T; use a type of integers or of texts, or one that is a driver.Valuer and whose pointer is an sql.Scanner", zero)
+		return nil, misuseError("states are of type %T; use a type of integers or of texts, or one that is a driver.Valuer and whose pointer is an sql.Scanner", zero)
 	}
 	return g, nil
 }
 
-func trimmed[S comparable](s S) string { return strings.TrimRight(fmt.Sprint(s), " ") }
+func trimmedText[S comparable](s S) string { return strings.TrimRight(fmt.Sprint(s), " ") }
 
 // reaches reports whether a path of at least one move leads from one state to another, without the
 // moves that without excludes.
-func (g graph[S]) reaches(from, to S, without func(a, b S) bool) bool {
+func (g moveGraph[S]) reaches(from, to S, without func(a, b S) bool) bool {
 	seen := map[S]bool{}
 	todo := []S{from}
 	for len(todo) > 0 {
@@ -74,8 +74,8 @@ func (g graph[S]) reaches(from, to S, without func(a, b S) bool) bool {
 	return false
 }
 
-// cycle returns a state that leads back to itself, if there is one.
-func (g graph[S]) cycle() (at S, found bool) {
+// findCycle returns a state that leads back to itself, if there is one.
+func (g moveGraph[S]) findCycle() (at S, found bool) {
 	for s := range g {
 		if g.reaches(s, s, nil) {
 			return s, true
@@ -84,9 +84,10 @@ func (g graph[S]) cycle() (at S, found bool) {
 	return at, false
 }
 
-// passed reports whether a row that is in state now has certainly made the move. It has if no path
-// from an initial state, which is one that no state leads to, reaches now without this move.
-func (g graph[S]) passed(from, to, now S) bool {
+// certainlyMoved reports whether a row that is in state now has certainly made the move. It has if
+// no path from an initial state, which is one that no state leads to, reaches now without this
+// move.
+func (g moveGraph[S]) certainlyMoved(from, to, now S) bool {
 	if now != to && !g.reaches(to, now, nil) {
 		return false
 	}
@@ -102,13 +103,13 @@ func (g graph[S]) passed(from, to, now S) bool {
 	return true
 }
 
-// known returns the state as the machine declares it. A database may return a text with trailing
-// spaces, or in another case.
-func (g graph[S]) known(s S) S {
+// declaredState returns the state as the machine declares it. A database may return a text with
+// trailing spaces, or in another case.
+func (g moveGraph[S]) declaredState(s S) S {
 	if reflect.TypeFor[S]().Kind() != reflect.String {
 		return s
 	}
-	same := func(a S) bool { return strings.EqualFold(trimmed(a), trimmed(s)) }
+	same := func(a S) bool { return strings.EqualFold(trimmedText(a), trimmedText(s)) }
 	for from, all := range g {
 		if same(from) {
 			return from

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/guard"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 var by = retrysafe.Key{Tenant: "ann", Operation: "pay", ID: "8e03978e"}
@@ -132,7 +132,7 @@ func TestStatements(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
 		for _, c := range calls(t) {
-			tx := fake(d)
+			tx := newFakeTx(d)
 			for i := range 3 {
 				tx.sent = nil
 				out, err := c.run(t.Context(), tx)
@@ -158,7 +158,7 @@ func TestCatalogueOnlySuccessIsRemembered(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
 		account := guard.Version{Table: "account", ID: "id", Column: "version", LastKey: "last_key"}
-		tx := fake(d)
+		tx := newFakeTx(d)
 		try := func() error {
 			_, err := account.Update(t.Context(), tx, 7, 3, by, guard.Set{"points": 1})
 			return err

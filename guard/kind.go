@@ -9,22 +9,23 @@ import (
 	"time"
 )
 
-// kind is the type of a column, as far as it decides how a database compares the column with a
-// value of another type. To MySQL "7 or so" is the number 7, and 123 equals the text "0123". To
+// columnKind is the type of a column, as far as it decides how a database compares the column with
+// a value of another type. To MySQL "7 or so" is the number 7, and 123 equals the text "0123". To
 // SQLite and PostgreSQL " 1" is 1.
-type kind string
+type columnKind string
 
 const (
-	wholeNumbers kind = "integer"
-	numbers      kind = "number" // with a fraction or decimals; drivers accept decimals as text
-	texts        kind = "text"   // also bytes
-	days         kind = "day"
+	wholeNumbers columnKind = "integer"
+	// with a fraction or decimals; drivers accept decimals as text
+	numbers columnKind = "number"
+	texts   columnKind = "text" // also bytes
+	days    columnKind = "day"
 	// moments is followed by the number of digits of a second that the column keeps. The column
 	// rounds a time that has more digits, and the rounded time is not equal to the original.
 	moments = "moment "
 )
 
-func (k kind) String() string {
+func (k columnKind) String() string {
 	switch k {
 	case wholeNumbers:
 		return "whole numbers"
@@ -38,12 +39,12 @@ func (k kind) String() string {
 	return "times to " + strings.TrimPrefix(string(k), moments) + " digits of a second"
 }
 
-// takes reports whether the database compares a value with the column by type. Other kinds of
+// accepts reports whether the database compares a value with the column by type. Other kinds of
 // columns and other values, such as times, are left to the driver and the database.
-func (k kind) takes(v any) bool {
+func (k columnKind) accepts(v any) bool {
 	v = plainValue(v)
 	if at, ok := v.(time.Time); ok {
-		return k.keeps(at)
+		return k.keepsExactly(at)
 	}
 	r := reflect.ValueOf(v)
 	if !r.IsValid() {
@@ -68,8 +69,8 @@ func (k kind) takes(v any) bool {
 	return true
 }
 
-// keeps reports whether a column stores a time without rounding it.
-func (k kind) keeps(at time.Time) bool {
+// keepsExactly reports whether a column stores a time without rounding it.
+func (k columnKind) keepsExactly(at time.Time) bool {
 	unit := 24 * time.Hour
 	if digits, ok := strings.CutPrefix(string(k), moments); ok {
 		unit = time.Second
@@ -116,19 +117,19 @@ func plainValue(v any) any {
 	return v
 }
 
-// compares returns an error if a value that is compared with a column of the unique index is not of
-// the column's kind.
-func (p *plan) compares(column string, v any) error {
+// checkKind returns an error if a value that is compared with a column of the unique index is not
+// of the column's kind.
+func (p *plan) checkKind(column string, v any) error {
 	for i, c := range p.unique {
-		if !sameName(c, column) || p.kinds[i].takes(v) {
+		if !sameName(c, column) || p.kinds[i].accepts(v) {
 			continue
 		}
 		if _, ok := plainValue(v).(time.Time); ok {
-			return misuse("%s: the column %s has %s and would round this time, so that a repeat would not find the row; truncate it before (time.Time.Truncate, in UTC), or let the "+
-				"column keep microseconds", p.where, c, p.kinds[i])
+			return misuseError("%s: the column %s has %s and would round this time, so that a duplicate would not find the row; truncate it before (time.Time.Truncate, in UTC), or let the "+
+				"column keep microseconds", p.tableText, c, p.kinds[i])
 		}
-		return misuse("%s: the column %s has %s, and was given a %T; the database would convert one of them, and may meet another row than the one that is meant: convert it in Go, "+
-			"where what is no such value is an error", p.where, c, p.kinds[i], v)
+		return misuseError("%s: the column %s has %s, and was given a %T; the database would convert one of them, and may meet another row than the one that is meant: convert it in Go, "+
+			"where what is no such value is an error", p.tableText, c, p.kinds[i], v)
 	}
 	return nil
 }

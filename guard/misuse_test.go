@@ -14,15 +14,15 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/guard"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Types that look like those of libraries: a value that can begin a transaction but not end one is
 // not a transaction.
 type (
-	pool   struct{ dbtx.Conn }
-	nested struct{ pool }
-	plain  struct{ dbtx.Conn }
+	pool      struct{ dbtx.Conn }
+	nested    struct{ pool }
+	plainConn struct{ dbtx.Conn }
 )
 
 func (pool) BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error) { return nil, sql.ErrConnDone }
@@ -41,9 +41,9 @@ func TestInTransaction(t *testing.T) {
 		{dbtx.SQL((*sql.Tx)(nil), dbtx.SQLite), false},
 		{dbtx.SQL(&sql.Tx{}, dbtx.SQLite), true},
 		{dbtx.SQL(nested{}, dbtx.SQLite), true},
-		{dbtx.SQL(plain{}, dbtx.SQLite), true},
+		{dbtx.SQL(plainConn{}, dbtx.SQLite), true},
 		{dbtx.Begun(&sql.Conn{}, dbtx.SQLite), true},
-		{fake(dbtx.SQLite), true},
+		{newFakeTx(dbtx.SQLite), true},
 	} {
 		assert.Equal(t, dbtx.InTransaction(c.tx), c.want, "%+v", c.tx)
 	}
@@ -201,7 +201,7 @@ func TestMisuse(t *testing.T) {
 		{put(guard.Set{"member": 1}, nil, nil), "the update is empty"},
 	} {
 		for _, d := range dialects {
-			tx := fake(d)
+			tx := newFakeTx(d)
 			err := c.run(t.Context(), tx)
 			if !errors.Is(err, guard.ErrMisuse) {
 				t.Errorf("%s: got %v, want a misuse", c.want, err)
@@ -212,7 +212,7 @@ func TestMisuse(t *testing.T) {
 		}
 	}
 	for name, tx := range map[string]dbtx.Tx{
-		"the transaction is nil": nil, "no transaction": dbtx.SQL(&sql.DB{}, dbtx.SQLite), "dialect 9 is not known": fake(9),
+		"the transaction is nil": nil, "no transaction": dbtx.SQL(&sql.DB{}, dbtx.SQLite), "dialect 9 is not known": newFakeTx(9),
 	} {
 		for _, c := range calls(t) {
 			if strings.HasPrefix(c.name, "Fence") && tx == nil {
@@ -261,7 +261,7 @@ func TestMachineDeclaration(t *testing.T) {
 	given := moves()
 	m := machine(t, given, nil)
 	given["placed"][0] = "done"
-	_, err = m.Move(t.Context(), fake(dbtx.SQLite), 7, "placed", "done", nil)
+	_, err = m.Move(t.Context(), newFakeTx(dbtx.SQLite), 7, "placed", "done", nil)
 	assert.ErrorIs(t, err, guard.ErrIllegal, "the map is copied")
 }
 
@@ -273,7 +273,7 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, d := range dialects {
 			v := guard.Version{Table: name, ID: "id", Column: "version"}
-			tx := fake(d)
+			tx := newFakeTx(d)
 			_, err := v.Update(t.Context(), tx, 7, 3, by, guard.Set{"a": 1})
 			if err != nil {
 				assert.ErrorIs(t, err, guard.ErrMisuse, "%q", name)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // maxName is the length in bytes of the longest identifier that all three databases accept.
@@ -17,15 +17,15 @@ const maxName = 63
 func checkName(what, s string) error {
 	switch {
 	case s == "":
-		return misuse("the name of %s is empty; set it", what)
+		return misuseError("the name of %s is empty; set it", what)
 	case len(s) > maxName:
-		return misuse("the name of %s has %d bytes, at most %d are taken by all databases; use a shorter one", what, len(s), maxName)
+		return misuseError("the name of %s has %d bytes, at most %d are taken by all databases; use a shorter one", what, len(s), maxName)
 	}
 	for i, c := range s {
 		if c == '_' || unicode.IsLetter(c) || i > 0 && (c == '$' || unicode.IsDigit(c)) {
 			continue
 		}
-		return misuse("%q is no name of %s: it is made of letters, digits, _ and $, and begins with a letter or _; write it without quotes", s, what)
+		return misuseError("%q is no name of %s: it is made of letters, digits, _ and $, and begins with a letter or _; write it without quotes", s, what)
 	}
 	return nil
 }
@@ -48,9 +48,9 @@ func checkTable(s string) error {
 	return checkName("a table", table)
 }
 
-// quote quotes a checked name. On SQLite it uses `…` and not "…", because SQLite reads "…" as a
+// quoteName quotes a checked name. On SQLite it uses `…` and not "…", because SQLite reads "…" as a
 // text if there is no such column.
-func quote(d dbtx.Dialect, name string) string {
+func quoteName(d dbtx.Dialect, name string) string {
 	if d == dbtx.PostgreSQL {
 		return `"` + name + `"`
 	}
@@ -60,9 +60,9 @@ func quote(d dbtx.Dialect, name string) string {
 func quoteTable(d dbtx.Dialect, s string) string {
 	schema, table := splitTable(s)
 	if schema == "" {
-		return quote(d, table)
+		return quoteName(d, table)
 	}
-	return quote(d, schema) + "." + quote(d, table)
+	return quoteName(d, schema) + "." + quoteName(d, table)
 }
 
 // sameName reports whether two names can be the same column: MySQL and SQLite ignore case.

@@ -71,9 +71,11 @@ func (f *failure) Unwrap() []error {
 	return []error{f.kind, f.cause}
 }
 
-// fail returns an error of the given kind. Its text is the kind's own text and then format.
-func fail(kind, cause error, format string, args ...any) error {
+// newFailure returns an error of the given kind. Its text is the kind's own text and then format.
+func newFailure(kind, cause error, format string, args ...any) error {
 	return &failure{kind, cause, kind.Error() + ": " + fmt.Sprintf(format, args...)}
 }
 
-func misuse(format string, args ...any) error { return fail(ErrMisuse, nil, format, args...) }
+func misuseError(format string, args ...any) error {
+	return newFailure(ErrMisuse, nil, format, args...)
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/guard"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Errors in the form of drivers' errors.
@@ -162,7 +162,7 @@ func TestOutcomes(t *testing.T) {
 		{"PrimaryKey", row(int64(1)), nil, ""},
 	} {
 		for _, d := range dialects {
-			tx := fake(d)
+			tx := newFakeTx(d)
 			tx.results, tx.answers = []result{none, none}, c.answers
 			if d == dbtx.MySQL && c.call == "Unique.Insert" || c.call == "PrimaryKey" {
 				tx.results[0].err = &mysqlError{1062, "Duplicate entry 'x' for key 'the_index'"}
@@ -181,7 +181,7 @@ func TestOutcomes(t *testing.T) {
 			assert.Equal(t, strings.Contains(tx.sent[len(tx.sent)-1], "LOCK IN SHARE MODE"), d == dbtx.MySQL, "a current read on MySQL: %q", tx.sent)
 		}
 	}
-	tx := fake(dbtx.MySQL)
+	tx := newFakeTx(dbtx.MySQL)
 	tx.results = []result{{n: 2}}
 	_, err := byName["Version"].run(t.Context(), tx)
 	assert.ErrorIs(t, err, guard.ErrMisuse, "an update of two rows")
@@ -212,7 +212,7 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 			if run.name == "Unique.Try" || run.name == "Fence" || strings.HasPrefix(run.name, "RowLock") || run.name == "Upsert" {
 				continue // they have statements of the caller's own, or return results themselves
 			}
-			tx := fake(dbtx.PostgreSQL)
+			tx := newFakeTx(dbtx.PostgreSQL)
 			tx.results = []result{{err: c.err}}
 			_, err := run.run(t.Context(), tx)
 			assert.ErrorIs(t, err, c.err, "%s", run.name)
@@ -220,7 +220,7 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 			assert.True(t, c.kind == nil || errors.Is(err, c.kind), "%s: %v", run.name, err)
 		}
 	}
-	tx := fake(dbtx.PostgreSQL)
+	tx := newFakeTx(dbtx.PostgreSQL)
 	tx.results = []result{{err: &postgresError{Code: "23505", Message: "(secret) exists", ConstraintName: "other"}}}
 	tx.d = dbtx.MySQL
 	unique := guard.Unique{Table: "vote", Columns: []string{"poll"}, Key: "k"}
@@ -254,7 +254,7 @@ func TestTry(t *testing.T) {
 			{context.Canceled, true, context.Canceled},
 		} {
 			vote := guard.Unique{Table: "vote", Columns: []string{"poll", "voter"}, Key: "by_key"}
-			tx := fake(d)
+			tx := newFakeTx(d)
 			out, err := vote.Try(t.Context(), tx, func(context.Context) error { return c.err }, func(context.Context) (bool, error) { return c.same, nil })
 			assert.True(t, errors.Is(err, c.want) || err == nil && c.want == nil, "%v: %v", c.err, err)
 			if c.want == nil {
@@ -264,12 +264,12 @@ func TestTry(t *testing.T) {
 			assert.Equal(t, strings.Contains(strings.Join(tx.sent, "|"), "ROLLBACK TO"), c.err != nil, "whether it was undone: %q", tx.sent)
 		}
 		vote := guard.Unique{Table: "vote", Columns: []string{"poll", "voter"}, Key: "by_key"}
-		tx := fake(d)
+		tx := newFakeTx(d)
 		asked := errors.New("no answer")
 		_, err := vote.Try(t.Context(), tx, func(context.Context) error { return &postgresError{Code: "23505", ConstraintName: "the_index"} },
 			func(context.Context) (bool, error) { return false, asked })
 		assert.ErrorIs(t, err, asked, "same fails")
-		tx = fake(d)
+		tx = newFakeTx(d)
 		gone := errors.New("no such savepoint")
 		tx.results = []result{{}, {err: gone}, {err: gone}}
 		_, err = vote.Try(t.Context(), tx, func(context.Context) error { return &mysqlError{1062, "Duplicate entry 'x' for key 'the_index'"} },
@@ -289,14 +289,14 @@ func TestDigestIsFrozen(t *testing.T) {
 	assert.NotEqual(t, other, got, "another key")
 	by := retrysafe.Key{Tenant: "ann", Operation: "pay", ID: "8e03978e/ü"}
 	version := &guard.Version{Table: "account", ID: "id", Column: "Version", LastKey: "last_key"}
-	tx := fake(dbtx.PostgreSQL)
+	tx := newFakeTx(dbtx.PostgreSQL)
 	_, err = version.Update(t.Context(), tx, 7, 3, by, guard.Set{"note": "x"})
 	assert.NoError(t, err, "Update")
 	// "retrysafe guard 1\nversion version\nann/pay/8e03978e%2F%C3%BC"
 	assert.Equal(t, tx.digests, []string{"3defea80e090bbb41d4c3f8306bbfb677c35fb894bc1044a083a3eecabd788c9", "3defea80e090bbb41d4c3f8306bbfb677c35fb894bc1044a083a3eecabd788c9"}, "digests of Version")
 	m, err := guard.NewMachine("lamp", "id", "Status", map[string][]string{"on": {"off \"é"}, "off \"é": {"on"}}, &guard.MachineOptions{LastKey: "last_key"})
 	assert.NoError(t, err, "NewMachine")
-	tx = fake(dbtx.PostgreSQL)
+	tx = newFakeTx(dbtx.PostgreSQL)
 	_, err = m.MoveBy(t.Context(), tx, 7, by, "on", "off \"é", nil)
 	assert.NoError(t, err, "MoveBy")
 	// "retrysafe guard 1\nmove status \"on\" \"off \\\"é\"\nann/pay/8e03978e%2F%C3%BC"

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
-// spec is what a guard needs of its table.
-type spec struct {
+// tableSpec is what a guard needs of its table.
+type tableSpec struct {
 	// guard is its name in errors.
 	guard, table string
 	// unique are the columns of the unique index that it needs.
@@ -22,74 +22,74 @@ type spec struct {
 	key string
 	// moment reports whether column is a time with microseconds.
 	moment bool
-	// given reports whether the values of unique come from the request. The database must not
+	// fromRequest reports whether the values of unique come from the request. The database must not
 	// assign them.
-	given bool
+	fromRequest bool
 }
 
 // plan is a spec on one kind of database, after the catalogue was checked.
 type plan struct {
-	spec
+	tableSpec
 	d dbtx.Dialect
-	// where is the table as errors name it. quoted is the table as statements name it.
-	where, quoted string
-	// late reports whether, on PostgreSQL, the table has a unique constraint that may be checked
-	// when the transaction commits. ON CONFLICT does not support those.
-	late bool
+	// tableText is the table as errors name it. quoted is the table as statements name it.
+	tableText, quoted string
+	// deferrable reports whether, on PostgreSQL, the table has a unique constraint that may be
+	// checked when the transaction commits. ON CONFLICT does not support those.
+	deferrable bool
 	// kinds are the kinds of the columns of the unique index.
-	kinds []kind
+	kinds []columnKind
 }
 
-// plans caches one plan for each kind of database that a guard was used on. It does not cache a
+// planCache caches one plan for each kind of database that a guard was used on. It does not cache a
 // check that failed; the next call checks again. It is safe for concurrent use and must not be
 // copied.
-type plans struct {
-	of [dbtx.MySQL + 1]atomic.Pointer[plan]
+type planCache struct {
+	byDialect [dbtx.MySQL + 1]atomic.Pointer[plan]
 }
 
-// open checks that tx is a transaction, and returns the plan for its database. The first call
+// planFor checks that tx is a transaction, and returns the plan for its database. The first call
 // checks the catalogue.
-func (p *plans) open(ctx context.Context, tx dbtx.Tx, s func() spec) (*plan, error) {
+func (p *planCache) planFor(ctx context.Context, tx dbtx.Tx, s func() tableSpec) (*plan, error) {
 	if tx == nil {
-		return nil, misuse("the transaction is nil; begin one, and give the guard dbtx.SQL(tx, …) of it")
+		return nil, misuseError("the transaction is nil; begin one, and give the guard dbtx.SQL(tx, …) of it")
 	}
 	if !dbtx.InTransaction(tx) {
-		return nil, misuse("the guard was given a connection and no transaction, so that each statement would commit by itself; call BeginTx and give it dbtx.SQL(tx, …), " +
+		return nil, misuseError("the guard was given a connection and no transaction, so that each statement would commit by itself; call BeginTx and give it dbtx.SQL(tx, …), " +
 			"or dbtx.Begun(conn, …) where the transaction was begun by a statement")
 	}
 	d := tx.Dialect()
 	if d < dbtx.SQLite || d > dbtx.MySQL {
-		return nil, misuse("%s is not known; use dbtx.SQLite, dbtx.PostgreSQL or dbtx.MySQL", d)
+		return nil, misuseError("%s is not known; use dbtx.SQLite, dbtx.PostgreSQL or dbtx.MySQL", d)
 	}
-	if known := p.of[d].Load(); known != nil {
+	if known := p.byDialect[d].Load(); known != nil {
 		return known, nil
 	}
-	made := &plan{spec: s(), d: d}
-	if err := made.check(); err != nil {
+	made := &plan{tableSpec: s(), d: d}
+	if err := made.checkNames(); err != nil {
 		return nil, err
 	}
-	made.where, made.quoted = "table "+made.table, quoteTable(d, made.table)
-	if err := made.look(ctx, tx); err != nil {
+	made.tableText, made.quoted = "table "+made.table, quoteTable(d, made.table)
+	if err := made.checkCatalogue(ctx, tx); err != nil {
 		return nil, err
 	}
-	p.of[d].Store(made)
+	p.byDialect[d].Store(made)
 	return made, nil
 }
 
-// check checks the names.
-func (s *spec) check() error {
+// checkNames checks the names.
+func (s *tableSpec) checkNames() error {
 	if err := checkTable(s.table); err != nil {
 		return err
 	}
 	if len(s.unique) == 0 {
-		return misuse("%s on table %s names no column of a unique index; name those that tell one row from another", s.guard, s.table)
+		return misuseError("%s on table %s names no column of a unique index; name those that tell one row from another", s.guard, s.table)
 	}
 	for i, c := range s.unique {
 		if err := checkName("a column", c); err != nil {
 			return err
 		}
 		if hasName(s.unique[:i], c) {
-			return misuse("%s on table %s names the column %s twice; leave one out", s.guard, s.table, c)
+			return misuseError("%s on table %s names the column %s twice; leave one out", s.guard, s.table, c)
 		}
 	}
 	for _, c := range []string{s.column, s.key} {
@@ -101,49 +101,49 @@ func (s *spec) check() error {
 		}
 	}
 	if s.column != "" && (hasName(s.unique, s.column) || sameName(s.column, s.key)) {
-		return misuse("%s on table %s uses the column %s for two things; each needs one of its own", s.guard, s.table, s.column)
+		return misuseError("%s on table %s uses the column %s for two things; each needs one of its own", s.guard, s.table, s.column)
 	}
 	return nil
 }
 
 // run executes a statement.
 func (p *plan) run(ctx context.Context, tx dbtx.Tx, s *statement) (int64, error) {
-	if err := p.fits(s); err != nil {
+	if err := p.checkKinds(s); err != nil {
 		return 0, err
 	}
 	n, err := tx.Exec(ctx, string(s.text), s.args...)
-	return n, explain(p.where, err)
+	return n, explainError(p.tableText, err)
 }
 
-// row scans the one row of a statement. It returns sql.ErrNoRows unwrapped.
-func (p *plan) row(ctx context.Context, tx dbtx.Tx, s *statement, dest ...any) error {
-	if err := p.fits(s); err != nil {
+// queryRow scans the one row of a statement. It returns sql.ErrNoRows unwrapped.
+func (p *plan) queryRow(ctx context.Context, tx dbtx.Tx, s *statement, dest ...any) error {
+	if err := p.checkKinds(s); err != nil {
 		return err
 	}
 	err := tx.QueryRow(ctx, string(s.text), s.args, dest...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	return explain(p.where, err)
+	return explainError(p.tableText, err)
 }
 
-// fits returns an error if a value in a statement is not of the kind of its column.
-func (p *plan) fits(s *statement) error {
-	for _, b := range s.beside {
-		if err := p.compares(b.column, b.value); err != nil {
+// checkKinds returns an error if a value in a statement is not of the kind of its column.
+func (p *plan) checkKinds(s *statement) error {
+	for _, b := range s.compared {
+		if err := p.checkKind(b.column, b.value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// one runs a write that must match at most one row. If it matches more, the database compared the
-// id as another value than it is.
-func (p *plan) one(ctx context.Context, tx dbtx.Tx, s *statement) (bool, error) {
+// runOnRow runs a write that must match at most one row. If it matches more, the database compared
+// the id as another value than it is.
+func (p *plan) runOnRow(ctx context.Context, tx dbtx.Tx, s *statement) (bool, error) {
 	n, err := p.run(ctx, tx, s)
 	if err == nil && n > 1 {
-		return false, misuse("%s: the id has met %d rows, since the database compares it with the column as another type; roll back, and give the id as the type "+
-			"that the column has", p.where, n)
+		return false, misuseError("%s: the id has met %d rows, since the database compares it with the column as another type; roll back, and give the id as the type "+
+			"that the column has", p.tableText, n)
 	}
 	return n == 1, err
 }
@@ -157,7 +157,7 @@ func (p *plan) createIndex() string {
 	}
 	columns := make([]string, len(p.unique))
 	for i, c := range p.unique {
-		columns[i] = quote(p.d, c)
+		columns[i] = quoteName(p.d, c)
 	}
-	return "CREATE UNIQUE INDEX " + quote(p.d, strings.ToValidUTF8(name, "")) + " ON " + p.quoted + " (" + strings.Join(columns, ", ") + ")"
+	return "CREATE UNIQUE INDEX " + quoteName(p.d, strings.ToValidUTF8(name, "")) + " ON " + p.quoted + " (" + strings.Join(columns, ", ") + ")"
 }

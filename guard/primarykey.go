@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // PrimaryKey guards an INSERT by the row's own id, which is chosen before the request is submitted:
@@ -36,7 +36,7 @@ type PrimaryKey struct {
 // of them, roll back.
 func (k *PrimaryKey) Insert(ctx context.Context, tx dbtx.Tx, id any, by retrysafe.Key, row Set) (Outcome, error) {
 	k.once.Do(func() {
-		k.unique.Table, k.unique.Columns, k.unique.Key, k.unique.given = k.Table, []string{k.ID}, k.Key, true
+		k.unique.Table, k.unique.Columns, k.unique.Key, k.unique.fromRequest = k.Table, []string{k.ID}, k.Key, true
 	})
 	if err := checkID(id); err != nil {
 		return 0, err
@@ -44,7 +44,7 @@ func (k *PrimaryKey) Insert(ctx context.Context, tx dbtx.Tx, id any, by retrysaf
 	all := make(Set, len(row)+1)
 	for c, v := range row {
 		if sameName(c, k.ID) {
-			return 0, misuse("the id stands in the row too; leave %s out there", c)
+			return 0, misuseError("the id stands in the row too; leave %s out there", c)
 		}
 		all[c] = v
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // RowLock guards a decision that Go code makes from a row: read the row, lock it, read it again,
@@ -46,7 +46,7 @@ type RowLock struct {
 	// as long as its busy_timeout says.
 	Wait time.Duration
 
-	plans plans
+	plans planCache
 }
 
 // Lock reads Columns into dest, calls check, locks the row, reads it again and calls check again.
@@ -56,19 +56,19 @@ type RowLock struct {
 // Errors: [ErrLocked] if the wait was too long, [ErrMissing], [ErrMisuse], and wrapped errors of
 // the database. After each of them, roll back.
 func (l *RowLock) Lock(ctx context.Context, tx dbtx.Tx, id any, check func() error, dest ...any) error {
-	p, err := l.plans.open(ctx, tx, func() spec {
-		return spec{guard: "RowLock", table: l.Table, unique: []string{l.ID}}
+	p, err := l.plans.planFor(ctx, tx, func() tableSpec {
+		return tableSpec{guard: "RowLock", table: l.Table, unique: []string{l.ID}}
 	})
 	if err != nil {
 		return err
 	}
 	switch {
 	case len(l.Columns) == 0:
-		return misuse("RowLock on table %s names no columns to read; set Columns to those that the check looks at", l.Table)
+		return misuseError("RowLock on table %s names no columns to read; set Columns to those that the check looks at", l.Table)
 	case len(dest) != len(l.Columns):
-		return misuse("RowLock on table %s reads %d columns and was given %d places to put them; give one for each", l.Table, len(l.Columns), len(dest))
+		return misuseError("RowLock on table %s reads %d columns and was given %d places to put them; give one for each", l.Table, len(l.Columns), len(dest))
 	case check == nil:
-		return misuse("RowLock on table %s was given no check; give the function that looks at what was read", l.Table)
+		return misuseError("RowLock on table %s was given no check; give the function that looks at what was read", l.Table)
 	}
 	for _, c := range l.Columns {
 		if err := checkName("a column", c); err != nil {
@@ -83,12 +83,12 @@ func (l *RowLock) Lock(ctx context.Context, tx dbtx.Tx, id any, check func() err
 		if err := p.lockFile(ctx, tx); err != nil {
 			return err
 		}
-		if err := l.read(ctx, tx, p, l.selectRow(p, id), dest); err != nil {
+		if err := l.readRow(ctx, tx, p, l.selectRow(p, id), dest); err != nil {
 			return err
 		}
 		return check()
 	default:
-		switch err := l.read(ctx, tx, p, l.selectRow(p, id), dest); {
+		switch err := l.readRow(ctx, tx, p, l.selectRow(p, id), dest); {
 		case errors.Is(err, ErrMissing): // the row may be newer than the transaction's snapshot
 		case err != nil:
 			return err
@@ -98,7 +98,7 @@ func (l *RowLock) Lock(ctx context.Context, tx dbtx.Tx, id any, check func() err
 			}
 		}
 	}
-	if err := l.lock(ctx, tx, p, id, dest); err != nil {
+	if err := l.lockRow(ctx, tx, p, id, dest); err != nil {
 		return err
 	}
 	return check()
@@ -115,35 +115,35 @@ func (l *RowLock) selectRow(p *plan, id any) *statement {
 	return s.add(" FROM ", p.quoted, " WHERE ").name(l.ID).add(" = ").value(id)
 }
 
-func (l *RowLock) read(ctx context.Context, tx dbtx.Tx, p *plan, s *statement, dest []any) error {
-	err := p.row(ctx, tx, s, dest...)
+func (l *RowLock) readRow(ctx context.Context, tx dbtx.Tx, p *plan, s *statement, dest []any) error {
+	err := p.queryRow(ctx, tx, s, dest...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return p.missing()
+		return p.missingError()
 	}
 	return err
 }
 
-func (l *RowLock) lock(ctx context.Context, tx dbtx.Tx, p *plan, id any, dest []any) error {
+func (l *RowLock) lockRow(ctx context.Context, tx dbtx.Tx, p *plan, id any, dest []any) error {
 	switch {
 	case l.Wait < 0:
-		return l.read(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE NOWAIT"), dest)
+		return l.readRow(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE NOWAIT"), dest)
 	case l.Wait > 0 && p.d == dbtx.PostgreSQL:
 		return l.lockWithin(ctx, tx, p, id, dest)
 	case l.Wait > 0:
 		seconds := int64((l.Wait + time.Second - 1) / time.Second)
 		set := fmt.Sprintf("SET @retrysafe_guard = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %d", seconds)
 		if _, err := tx.Exec(ctx, set); err != nil {
-			return explain(p.where+": limit the wait for locks", err)
+			return explainError(p.tableText+": limit the wait for locks", err)
 		}
-		err := l.read(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE"), dest)
+		err := l.readRow(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE"), dest)
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if _, failed := tx.Exec(back, "SET innodb_lock_wait_timeout = @retrysafe_guard"); failed != nil && err == nil {
-			return explain(p.where+": put the limit of waits for locks back", failed)
+			return explainError(p.tableText+": put the limit of waits for locks back", failed)
 		}
 		return err
 	}
-	return l.read(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE"), dest)
+	return l.readRow(ctx, tx, p, l.selectRow(p, id).add(" FOR UPDATE"), dest)
 }
 
 // lockWithin sets lock_timeout, locks the row and restores lock_timeout, in one statement:
@@ -162,5 +162,5 @@ func (l *RowLock) lockWithin(ctx context.Context, tx dbtx.Tx, p *plan, id any, d
 		s.add("locked.").name(c)
 	}
 	s.add(" FROM back, locked WHERE back.v IS NOT NULL")
-	return l.read(ctx, tx, p, s, dest)
+	return l.readRow(ctx, tx, p, s, dest)
 }

@@ -12,34 +12,34 @@ import (
 // part of its text. Any value that the driver accepts is allowed.
 type Set map[string]any
 
-// addition is the value that Add returns.
-type addition struct{ n any }
+// addedAmount is the value that Add returns.
+type addedAmount struct{ n any }
 
 // Add adds n, which may be negative, to a column: `points = points + n`. NULL counts as 0. n is a
 // Go number, or a driver.Valuer for decimals.
 //
 // Each run adds again, so a write with Add needs a guard that detects duplicates.
-func Add(n any) any { return addition{n} }
+func Add(n any) any { return addedAmount{n} }
 
-func (a addition) check(column string) error {
+func (a addedAmount) validate(column string) error {
 	if _, ok := a.n.(driver.Valuer); ok {
 		return nil
 	}
 	switch v := reflect.ValueOf(a.n); v.Kind() {
 	case reflect.Float32, reflect.Float64:
 		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return misuse("Add for the column %s was given %v, which is no amount; look at how it was computed", column, f)
+			return misuseError("Add for the column %s was given %v, which is no amount; look at how it was computed", column, f)
 		}
 		return nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return nil
 	}
-	return misuse("Add for the column %s was given a %T; give it a number, or a driver.Valuer for a decimal", column, a.n)
+	return misuseError("Add for the column %s was given a %T; give it a number, or a driver.Valuer for a decimal", column, a.n)
 }
 
-// columns checks a Set and returns its columns in a fixed order, so that equal calls send equal
-// statements. own are the columns that the guard writes itself.
-func (s Set) columns(what string, mayAdd bool, own ...string) ([]string, error) {
+// sortedColumns checks a Set and returns its columns in a fixed order, so that equal calls send
+// equal statements. own are the columns that the guard writes itself.
+func (s Set) sortedColumns(what string, mayAdd bool, own ...string) ([]string, error) {
 	all := slices.AppendSeq(make([]string, 0, len(s)), maps.Keys(s))
 	slices.Sort(all)
 	for i, c := range all {
@@ -47,19 +47,19 @@ func (s Set) columns(what string, mayAdd bool, own ...string) ([]string, error) 
 			return nil, err
 		}
 		if hasName(own, c) {
-			return nil, misuse("the column %s is the guard's own, and stands in %s too; leave it out there", c, what)
+			return nil, misuseError("the column %s is the guard's own, and stands in %s too; leave it out there", c, what)
 		}
 		if hasName(all[:i], c) {
-			return nil, misuse("the column %s stands twice in %s, in upper and lower case; leave one out", c, what)
+			return nil, misuseError("the column %s stands twice in %s, in upper and lower case; leave one out", c, what)
 		}
-		add, ok := s[c].(addition)
+		add, ok := s[c].(addedAmount)
 		if !ok {
 			continue
 		}
 		if !mayAdd {
-			return nil, misuse("the column %s of %s has an Add, and there is nothing yet to add to; give it its first value", c, what)
+			return nil, misuseError("the column %s of %s has an Add, and there is nothing yet to add to; give it its first value", c, what)
 		}
-		if err := add.check(c); err != nil {
+		if err := add.validate(c); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +69,7 @@ func (s Set) columns(what string, mayAdd bool, own ...string) ([]string, error) 
 // checkID refuses empty ids; most of them come from a field that the caller forgot to set.
 func checkID(id any) error {
 	if id == nil {
-		return misuse("the id is nil; give the id of the one row that is meant")
+		return misuseError("the id is nil; give the id of the one row that is meant")
 	}
 	v := reflect.ValueOf(id)
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
@@ -78,7 +78,7 @@ func checkID(id any) error {
 	// the driver may get another value than the id itself
 	made := reflect.ValueOf(plainValue(id))
 	if isNull(id) || v.IsZero() || !made.IsValid() || made.IsZero() || made.Kind() == reflect.Slice && made.Len() == 0 {
-		return misuse("the id is the zero value of %T; give the id of the one row that is meant", id)
+		return misuseError("the id is the zero value of %T; give the id of the one row that is meant", id)
 	}
 	return nil
 }

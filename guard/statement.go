@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // statement is SQL text with placeholders, and their values.
@@ -12,13 +12,13 @@ type statement struct {
 	d    dbtx.Dialect
 	text []byte
 	args []any
-	// beside are the columns that the statement compares with a value or sets to one, with the
+	// compared are the columns that the statement compares with a value or sets to one, with the
 	// value.
-	beside []beside
-	named  string
+	compared []comparedValue
+	lastName string
 }
 
-type beside struct {
+type comparedValue struct {
 	column string
 	value  any
 }
@@ -42,7 +42,7 @@ func (s *statement) name(n string) *statement {
 		q = '"'
 	}
 	s.text = append(append(append(s.text, q), n...), q)
-	s.named = n
+	s.lastName = n
 	return s
 }
 
@@ -52,7 +52,7 @@ var equals = []byte(" = ")
 func (s *statement) value(v any) *statement {
 	s.args = append(s.args, v)
 	if bytes.HasSuffix(s.text, equals) {
-		s.beside = append(s.beside, beside{s.named, v})
+		s.compared = append(s.compared, comparedValue{s.lastName, v})
 	}
 	if s.d == dbtx.PostgreSQL {
 		s.text = strconv.AppendInt(append(s.text, '$'), int64(len(s.args)), 10)
@@ -70,7 +70,7 @@ func (s *statement) assign(column string, v any, row string) *statement {
 
 // expression appends the value that assign gives the column.
 func (s *statement) expression(column string, v any, row string) *statement {
-	if a, ok := v.(addition); ok {
+	if a, ok := v.(addedAmount); ok {
 		return s.add("COALESCE(", row).name(column).add(", 0) + ").value(a.n)
 	}
 	return s.value(v)
@@ -95,11 +95,11 @@ func (s *statement) insert(table, as string, columns []string, values func(colum
 	return s.add(")")
 }
 
-// current makes a SELECT read the row as it is now, and not as it was when the transaction began.
-// On MySQL a plain SELECT reads an old snapshot, in which the row that an UPDATE of the same
+// readCurrent makes a SELECT read the row as it is now, and not as it was when the transaction
+// began. On MySQL a plain SELECT reads an old snapshot, in which the row that an UPDATE of the same
 // transaction has matched may look different. The lock is shared, because many duplicates may read
 // at once.
-func (s *statement) current() *statement {
+func (s *statement) readCurrent() *statement {
 	if s.d == dbtx.MySQL {
 		s.add(" LOCK IN SHARE MODE")
 	}

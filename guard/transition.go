@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Machine guards the transitions of a row from state to state:
@@ -34,8 +34,8 @@ import (
 type Machine[S comparable] struct {
 	table, id, column, key string
 
-	moves graph[S]
-	plans plans
+	moves moveGraph[S]
+	plans planCache
 }
 
 // MachineOptions configure a [Machine]. Nil is valid.
@@ -56,27 +56,27 @@ func NewMachine[S comparable](table, id, column string, moves map[S][]S, options
 	if options != nil {
 		o = *options
 	}
-	g, err := declared(moves)
+	g, err := newGraph(moves)
 	if err != nil {
 		return nil, err
 	}
 	m := &Machine[S]{table: table, id: id, column: column, key: o.LastKey, moves: g}
-	s := m.spec()
-	if err := s.check(); err != nil {
+	s := m.tableSpec()
+	if err := s.checkNames(); err != nil {
 		return nil, err
 	}
 	if column == "" {
-		return nil, misuse("the machine on table %s names no column of the state", table)
+		return nil, misuseError("the machine on table %s names no column of the state", table)
 	}
-	if at, found := g.cycle(); found && o.LastKey == "" {
-		return nil, misuse("the machine on table %s can enter the state %v again, so that a late retry would find the row as it was before and move it once more; "+
+	if at, found := g.findCycle(); found && o.LastKey == "" {
+		return nil, misuseError("the machine on table %s can enter the state %v again, so that a late retry would find the row as it was before and move it once more; "+
 			"leave the move out, or add a column for the key of the last move: MachineOptions.LastKey", table, at)
 	}
 	return m, nil
 }
 
-func (m *Machine[S]) spec() spec {
-	return spec{guard: "Machine", table: m.table, unique: []string{m.id}, column: m.column, key: m.key}
+func (m *Machine[S]) tableSpec() tableSpec {
+	return tableSpec{guard: "Machine", table: m.table, unique: []string{m.id}, column: m.column, key: m.key}
 }
 
 // Move moves the row from one state to another, and also writes the columns in also, which may be
@@ -87,7 +87,7 @@ func (m *Machine[S]) spec() spec {
 // [ErrLocked], and wrapped errors of the database. After each of them, roll back.
 func (m *Machine[S]) Move(ctx context.Context, tx dbtx.Tx, id any, from, to S, also Set) (Outcome, error) {
 	if m != nil && m.key != "" {
-		return 0, misuse("the machine on table %s keeps keys in %s; call MoveBy with the key of the request", m.table, m.key)
+		return 0, misuseError("the machine on table %s keeps keys in %s; call MoveBy with the key of the request", m.table, m.key)
 	}
 	return m.move(ctx, tx, id, "", from, to, also)
 }
@@ -96,9 +96,9 @@ func (m *Machine[S]) Move(ctx context.Context, tx dbtx.Tx, id any, from, to S, a
 // [ErrStale] if another request has moved the row to `to`.
 func (m *Machine[S]) MoveBy(ctx context.Context, tx dbtx.Tx, id any, by retrysafe.Key, from, to S, also Set) (Outcome, error) {
 	if m != nil && m.key == "" {
-		return 0, misuse("the machine on table %s has no column for keys; declare it with MachineOptions.LastKey, or call Move", m.table)
+		return 0, misuseError("the machine on table %s has no column for keys; declare it with MachineOptions.LastKey, or call Move", m.table)
 	}
-	digest, err := digestFor(by, fmt.Sprintf("move %s %q %q\n", strings.ToLower(m.column), fmt.Sprint(plain(from)), fmt.Sprint(plain(to))))
+	digest, err := digestFor(by, fmt.Sprintf("move %s %q %q\n", strings.ToLower(m.column), fmt.Sprint(driverValue(from)), fmt.Sprint(driverValue(to))))
 	if err != nil {
 		return 0, err
 	}
@@ -107,78 +107,78 @@ func (m *Machine[S]) MoveBy(ctx context.Context, tx dbtx.Tx, id any, by retrysaf
 
 func (m *Machine[S]) move(ctx context.Context, tx dbtx.Tx, id any, digest string, from, to S, also Set) (Outcome, error) {
 	if m == nil {
-		return 0, misuse("the machine is nil; look at the error of NewMachine")
+		return 0, misuseError("the machine is nil; look at the error of NewMachine")
 	}
-	p, err := m.plans.open(ctx, tx, m.spec)
+	p, err := m.plans.planFor(ctx, tx, m.tableSpec)
 	if err != nil {
 		return 0, err
 	}
 	if err := checkID(id); err != nil {
 		return 0, err
 	}
-	columns, err := also.columns("the Set", true, m.id, m.column, m.key)
+	columns, err := also.sortedColumns("the Set", true, m.id, m.column, m.key)
 	if err != nil {
 		return 0, err
 	}
 	if !slices.Contains(m.moves[from], to) {
-		return 0, fail(ErrIllegal, nil, "%s: the machine does not declare %v to %v; declare it, or refuse the request", p.where, from, to)
+		return 0, newFailure(ErrIllegal, nil, "%s: the machine does not declare %v to %v; declare it, or refuse the request", p.tableText, from, to)
 	}
-	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ").name(m.column).add(" = ").value(plain(to))
+	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ").name(m.column).add(" = ").value(driverValue(to))
 	for _, c := range columns {
 		s.add(", ").assign(c, also[c], "")
 	}
 	if digest != "" {
 		s.add(", ").name(m.key).add(" = ").value(digest)
 	}
-	s.add(" WHERE ").name(m.id).add(" = ").value(id).add(" AND ").name(m.column).add(" = ").value(plain(from))
+	s.add(" WHERE ").name(m.id).add(" = ").value(id).add(" AND ").name(m.column).add(" = ").value(driverValue(from))
 	if digest != "" {
 		s.add(" AND (").name(m.key).add(" IS NULL OR ").name(m.key).add(" <> ").value(digest).add(")")
 	}
-	switch done, err := p.one(ctx, tx, s); {
+	switch done, err := p.runOnRow(ctx, tx, s); {
 	case err != nil:
 		return 0, err
 	case done:
 		return Applied, nil
 	}
-	return m.why(ctx, tx, p, id, digest, from, to)
+	return m.explainNoChange(ctx, tx, p, id, digest, from, to)
 }
 
-// why finds out why nothing was changed.
-func (m *Machine[S]) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest string, from, to S) (Outcome, error) {
+// explainNoChange finds out why nothing was changed.
+func (m *Machine[S]) explainNoChange(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest string, from, to S) (Outcome, error) {
 	s := newStatement(p.d).add("SELECT ").name(m.column).add(", CASE WHEN ")
 	if digest == "" {
 		s.add("1 = 0")
 	} else {
 		s.name(m.key).add(" = ").value(digest)
 	}
-	s.add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ").name(m.id).add(" = ").value(id).current()
+	s.add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ").name(m.id).add(" = ").value(id).readCurrent()
 	var found sql.Null[S]
 	var own int64
 	switch err := tx.QueryRow(ctx, string(s.text), s.args, &found, &own); {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, p.missing()
+		return 0, p.missingError()
 	case err != nil:
-		return 0, explain(p.where, err)
+		return 0, explainError(p.tableText, err)
 	case !found.Valid:
-		return 0, misuse("%s: the column %s of this row is NULL, which is no state; give every row a first one, and make the column NOT NULL", p.where, m.column)
+		return 0, misuseError("%s: the column %s of this row is NULL, which is no state; give every row a first one, and make the column NOT NULL", p.tableText, m.column)
 	case own == 1:
 		return AlreadyApplied, nil
 	}
-	now := m.moves.known(found.V)
+	now := m.moves.declaredState(found.V)
 	switch {
-	case digest == "" && m.moves.passed(from, to, now):
+	case digest == "" && m.moves.certainlyMoved(from, to, now):
 		return AlreadyApplied, nil
 	case digest == "" && now == to:
-		return 0, fail(ErrStale, nil, "%s: the row is in %v, and may have come there in another way than from %v; read it again, or give the machine a column for the key of the last move: "+
-			"MachineOptions.LastKey", p.where, now, from)
+		return 0, newFailure(ErrStale, nil, "%s: the row is in %v, and may have come there in another way than from %v; read it again, or give the machine a column for the key of the last move: "+
+			"MachineOptions.LastKey", p.tableText, now, from)
 	case digest != "" && (now == to || now == from):
-		return 0, fail(ErrStale, nil, "%s: another request has moved the row to %v; read it again, and let the client decide on what is there now", p.where, now)
+		return 0, newFailure(ErrStale, nil, "%s: another request has moved the row to %v; read it again, and let the client decide on what is there now", p.tableText, now)
 	}
-	return 0, fail(ErrIllegal, nil, "%s: the row is in %v, and the move from %v to %v is not open to it; refuse the request, or read the row and decide again", p.where, now, from, to)
+	return 0, newFailure(ErrIllegal, nil, "%s: the row is in %v, and the move from %v to %v is not open to it; refuse the request, or read the row and decide again", p.tableText, now, from, to)
 }
 
-// plain converts a state to a value that drivers accept, whatever its named type.
-func plain[S comparable](s S) any {
+// driverValue converts a state to a value that drivers accept, whatever its named type.
+func driverValue[S comparable](s S) any {
 	if _, ok := any(s).(driver.Valuer); ok {
 		return s
 	}

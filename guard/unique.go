@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Unique guards an INSERT by a unique index on one or more columns: of any number of concurrent
@@ -35,8 +35,8 @@ type Unique struct {
 	Columns []string
 	Key     string
 
-	given bool
-	plans plans
+	fromRequest bool
+	plans       planCache
 }
 
 // Insert inserts the row of a request. row has all of Columns, but not Key, unless Key is the only
@@ -45,7 +45,7 @@ type Unique struct {
 // Errors: [ErrConflict], [ErrMisuse], [ErrLocked], and wrapped errors of the database. After each
 // of them, roll back.
 func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row Set) (Outcome, error) {
-	p, err := u.open(ctx, tx)
+	p, err := u.planFor(ctx, tx)
 	if err != nil {
 		return 0, err
 	}
@@ -53,11 +53,11 @@ func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row S
 	if err != nil {
 		return 0, err
 	}
-	columns, err := row.columns("the row", false, u.Key)
+	columns, err := row.sortedColumns("the row", false, u.Key)
 	if err != nil {
 		return 0, err
 	}
-	if err := u.values(p, row); err != nil {
+	if err := u.checkValues(p, row); err != nil {
 		return 0, err
 	}
 	columns = append(columns, u.Key)
@@ -67,40 +67,40 @@ func (u *Unique) Insert(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, row S
 		}
 		return row[c]
 	})
-	if p.d != dbtx.MySQL && !p.late { // there the statement fails and its effects are undone
+	if p.d != dbtx.MySQL && !p.deferrable { // there the statement fails and its effects are undone
 		// No index is named: a duplicate request conflicts with its row in every index, and which
 		// one the database finds first depends on timing.
 		s.add(" ON CONFLICT DO NOTHING")
 	}
 	const tries = 3 // a conflicting row may be deleted before we read it
 	for range tries {
-		n, err := u.exec(ctx, tx, p, s)
+		n, err := u.execInsert(ctx, tx, p, s)
 		hit, duplicate := DuplicateKey(err)
 		switch {
 		case err != nil && !duplicate:
-			return 0, explain(p.where, err)
+			return 0, explainError(p.tableText, err)
 		case err == nil && n > 0:
 			return Applied, nil
 		}
-		own, there, looked := u.own(ctx, tx, p, digest, row)
+		own, there, looked := u.findRow(ctx, tx, p, digest, row)
 		switch {
 		case looked != nil:
 			return 0, looked
 		case own:
 			return AlreadyApplied, nil
 		case there:
-			return 0, p.conflict(Duplicate{Columns: u.Columns}, nil)
+			return 0, p.conflictError(Duplicate{Columns: u.Columns}, nil)
 		case duplicate:
-			return 0, p.unseen(ctx, tx, hit, err)
+			return 0, p.unseenError(ctx, tx, hit, err)
 		}
 	}
-	return 0, p.conflict(Duplicate{}, nil)
+	return 0, p.conflictError(Duplicate{}, nil)
 }
 
-// exec runs the statement. On a table with late constraints it uses a savepoint, so that an error
-// does not abort PostgreSQL's transaction.
-func (u *Unique) exec(ctx context.Context, tx dbtx.Tx, p *plan, s *statement) (n int64, err error) {
-	if !p.late {
+// execInsert runs the statement. On a table with deferrable constraints it uses a savepoint, so
+// that an error does not abort PostgreSQL's transaction.
+func (u *Unique) execInsert(ctx context.Context, tx dbtx.Tx, p *plan, s *statement) (n int64, err error) {
+	if !p.deferrable {
 		return tx.Exec(ctx, string(s.text), s.args...)
 	}
 	err = dbtx.Savepoint(ctx, tx, func(ctx context.Context) (err error) {
@@ -125,16 +125,16 @@ func (u *Unique) exec(ctx context.Context, tx dbtx.Tx, p *plan, s *statement) (n
 // are undone and the transaction continues.
 func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Context) error, same func(context.Context) (bool, error)) (Outcome, error) {
 	if insert == nil || same == nil {
-		return 0, misuse("Try on table %s needs both functions; same may be one that calls Own", u.Table)
+		return 0, misuseError("Try on table %s needs both functions; same may be one that calls Own", u.Table)
 	}
-	p, err := u.open(ctx, tx)
+	p, err := u.planFor(ctx, tx)
 	if err != nil {
 		return 0, err
 	}
-	var own *failed
+	var own *insertError
 	err = dbtx.Savepoint(ctx, tx, func(ctx context.Context) error {
 		if err := insert(ctx); err != nil {
-			own = &failed{err}
+			own = &insertError{err}
 			return own
 		}
 		return nil
@@ -143,40 +143,41 @@ func (u *Unique) Try(ctx context.Context, tx dbtx.Tx, insert func(context.Contex
 	case err == nil:
 		return Applied, nil
 	case own == nil || err != error(own): //nolint:errorlint // the savepoint joins its own error to this one; the effects of insert may still be there
-		return 0, explain(p.where+": the savepoint around the INSERT", err)
+		return 0, explainError(p.tableText+": the savepoint around the INSERT", err)
 	}
 	err = own.error
 	hit, duplicate := DuplicateKey(err)
 	switch {
 	case !duplicate && strings.Contains(err.Error(), "duplicated key not allowed"):
-		return 0, fail(ErrMisuse, err, "%s: GORM has put its own error in place of the driver's, so that nobody knows which index was hit; open it without TranslateError", p.where)
+		return 0, newFailure(ErrMisuse, err, "%s: GORM has put its own error in place of the driver's, so that it is unknown which index was hit; open it without TranslateError", p.tableText)
 	case !duplicate:
 		return 0, err
 	}
 	there := false
-	switch own, asked := same(context.WithValue(ctx, seen{}, &there)); {
+	switch own, asked := same(context.WithValue(ctx, rowSeenKey{}, &there)); {
 	case asked != nil:
 		return 0, asked
 	case own:
 		return AlreadyApplied, nil
 	case there:
-		return 0, p.conflict(hit, err)
+		return 0, p.conflictError(hit, err)
 	}
-	return 0, p.unseen(ctx, tx, hit, err)
+	return 0, p.unseenError(ctx, tx, hit, err)
 }
 
-// failed wraps an error of insert, to tell it apart from an error of the savepoint.
-type failed struct{ error }
+// insertError wraps an error of insert, to tell it apart from an error of the savepoint.
+type insertError struct{ error }
 
-func (f *failed) Unwrap() error { return f.error }
+func (f *insertError) Unwrap() error { return f.error }
 
-// seen is the context key of a *bool through which Own reports to Try whether there was a row.
-type seen struct{}
+// rowSeenKey is the context key of a *bool through which Own reports to Try whether there was a
+// row.
+type rowSeenKey struct{}
 
 // Own reports whether this request inserted the row with these values in Columns. at may have other
 // columns, which Own ignores.
 func (u *Unique) Own(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, at Set) (bool, error) {
-	p, err := u.open(ctx, tx)
+	p, err := u.planFor(ctx, tx)
 	if err != nil {
 		return false, err
 	}
@@ -184,43 +185,43 @@ func (u *Unique) Own(ctx context.Context, tx dbtx.Tx, by retrysafe.Key, at Set) 
 	if err != nil {
 		return false, err
 	}
-	if err := u.values(p, at); err != nil {
+	if err := u.checkValues(p, at); err != nil {
 		return false, err
 	}
-	own, there, err := u.own(ctx, tx, p, digest, at)
-	if told, ok := ctx.Value(seen{}).(*bool); ok {
+	own, there, err := u.findRow(ctx, tx, p, digest, at)
+	if told, ok := ctx.Value(rowSeenKey{}).(*bool); ok {
 		*told = there
 	}
 	return own, err
 }
 
-func (u *Unique) open(ctx context.Context, tx dbtx.Tx) (*plan, error) {
-	p, err := u.plans.open(ctx, tx, func() spec {
-		return spec{guard: "Unique", table: u.Table, unique: u.Columns, key: u.Key, given: u.given}
+func (u *Unique) planFor(ctx context.Context, tx dbtx.Tx) (*plan, error) {
+	p, err := u.plans.planFor(ctx, tx, func() tableSpec {
+		return tableSpec{guard: "Unique", table: u.Table, unique: u.Columns, key: u.Key, fromRequest: u.fromRequest}
 	})
 	if err == nil && u.Key == "" {
-		return nil, misuse("Unique on table %s names no column for the key of the request, without which another's row would be taken for this request's; set Key", u.Table)
+		return nil, misuseError("Unique on table %s names no column for the key of the request, without which another's row would be taken for this request's; set Key", u.Table)
 	}
 	return p, err
 }
 
-// values checks that each of Columns has a value of its kind.
-func (u *Unique) values(p *plan, row Set) error {
+// checkValues checks that each of Columns has a value of its kind.
+func (u *Unique) checkValues(p *plan, row Set) error {
 	for _, c := range u.Columns {
 		if c == u.Key {
 			continue
 		}
 		if v, ok := row[c]; !ok || isNull(v) {
-			return misuse("the row of table %s has no value for %s, a column of the unique index, or NULL, which is equal to nothing; give it one", u.Table, c)
+			return misuseError("the row of table %s has no value for %s, a column of the unique index, or NULL, which is equal to nothing; give it one", u.Table, c)
 		}
-		if err := p.compares(c, row[c]); err != nil {
+		if err := p.checkKind(c, row[c]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *Unique) own(ctx context.Context, tx dbtx.Tx, p *plan, digest string, at Set) (own, there bool, err error) {
+func (u *Unique) findRow(ctx context.Context, tx dbtx.Tx, p *plan, digest string, at Set) (own, there bool, err error) {
 	s := newStatement(p.d).add("SELECT CASE WHEN ").name(u.Key).add(" = ").value(digest).add(" THEN 1 ELSE 0 END FROM ", p.quoted, " WHERE ")
 	for i, c := range u.Columns {
 		if i > 0 {
@@ -233,37 +234,38 @@ func (u *Unique) own(ctx context.Context, tx dbtx.Tx, p *plan, digest string, at
 		s.name(c).add(" = ").value(v)
 	}
 	var n int64
-	err = p.row(ctx, tx, s.current(), &n)
+	err = p.queryRow(ctx, tx, s.readCurrent(), &n)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, false, nil
 	}
 	return n == 1, err == nil, err
 }
 
-// unseen returns the error for a duplicate key whose row cannot be found by Columns. Either another
-// index was hit, or the row is newer than this transaction's snapshot and may be the request's own.
-func (p *plan) unseen(ctx context.Context, tx dbtx.Tx, hit Duplicate, cause error) error {
+// unseenError returns the error for a duplicate key whose row cannot be found by Columns. Either
+// another index was hit, or the row is newer than this transaction's snapshot and may be the
+// request's own.
+func (p *plan) unseenError(ctx context.Context, tx dbtx.Tx, hit Duplicate, cause error) error {
 	if p.d != dbtx.PostgreSQL {
-		return p.conflict(hit, cause)
+		return p.conflictError(hit, cause)
 	}
 	var level string
 	if err := tx.QueryRow(ctx, "SELECT current_setting('transaction_isolation')", nil, &level); err != nil {
-		return explain(p.where, err)
+		return explainError(p.tableText, err)
 	}
 	if level == "read committed" || level == "read uncommitted" {
 		// each statement sees all committed rows
-		return p.conflict(hit, cause)
+		return p.conflictError(hit, cause)
 	}
-	return &tooOld{fmt.Sprintf("guard: %s: %s has a row with these values that this transaction, at %s, is too old to see, so that nobody knows whether it is this request's own; begin a new transaction "+
-		"and make all of it again; retrysafe.DoTx does with RetryWork. Where that does not help the row is another's: at READ COMMITTED that is told", p.where, hit.named(), level)}
+	return &snapshotError{fmt.Sprintf("guard: %s: %s has a row with these values that this transaction, at %s, is too old to see, so that it is unknown whether it is this request's own; begin a new transaction "+
+		"and make all of it again; retrysafe.DoTx does with RetryWork. Where that does not help the row is another's: at READ COMMITTED the error says so", p.tableText, hit.describe(), level)}
 }
 
-// tooOld is an error that callers recognize as one of PostgreSQL's serialization failures.
-type tooOld struct{ text string }
+// snapshotError is an error that callers recognize as one of PostgreSQL's serialization failures.
+type snapshotError struct{ text string }
 
-func (e *tooOld) Error() string  { return e.text }
-func (*tooOld) SQLState() string { return stateSerialization }
+func (e *snapshotError) Error() string  { return e.text }
+func (*snapshotError) SQLState() string { return stateSerialization }
 
-func (p *plan) conflict(hit Duplicate, cause error) error {
-	return fail(ErrConflict, cause, "%s: %s has a row with these values already, and not of this request; roll back, and tell the client that they are taken", p.where, hit.named())
+func (p *plan) conflictError(hit Duplicate, cause error) error {
+	return newFailure(ErrConflict, cause, "%s: %s has a row with these values already, and not of this request; roll back, and tell the client that they are taken", p.tableText, hit.describe())
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/retrysafe/retrysafe/internal/dberr"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Upsert replaces "select, then insert or update". With those, two concurrent requests both find no
@@ -29,7 +29,7 @@ type Upsert struct {
 	Table   string
 	Columns []string
 
-	plans plans
+	plans planCache
 }
 
 // Put inserts the row with the values of at in Columns and those of insert in other columns, or
@@ -39,29 +39,29 @@ type Upsert struct {
 // request inserts the very same row at this moment (a new transaction finds that row and updates
 // it). [ErrMisuse], [ErrLocked], and wrapped errors of the database. After each of them, roll back.
 func (u *Upsert) Put(ctx context.Context, tx dbtx.Tx, at, insert, update Set) error {
-	p, err := u.plans.open(ctx, tx, func() spec { return spec{guard: "Upsert", table: u.Table, unique: u.Columns} })
+	p, err := u.plans.planFor(ctx, tx, func() tableSpec { return tableSpec{guard: "Upsert", table: u.Table, unique: u.Columns} })
 	if err != nil {
 		return err
 	}
-	names, err := u.columns(p, at, insert, update)
+	names, err := u.checkColumns(p, at, insert, update)
 	if err != nil {
 		return err
 	}
-	s := u.statement(p, names, at, insert, update)
+	s := u.buildStatement(p, names, at, insert, update)
 	n, err := tx.Exec(ctx, string(s.text), s.args...)
 	if p.d == dbtx.MySQL && dberr.MySQLNumber(err) == mysqlManyRows {
-		return u.other(ctx, tx, p, err, at, update, names.changed)
+		return u.updateNamedRow(ctx, tx, p, err, at, update, names.changed)
 	}
 	if hit, duplicate := DuplicateKey(err); duplicate {
-		return p.conflict(hit, err)
+		return p.conflictError(hit, err)
 	}
 	if err != nil {
-		return explain(p.where, err)
+		return explainError(p.tableText, err)
 	}
 	if n == 0 && p.d != dbtx.MySQL {
 		// MySQL counts no rows if the row has the new values already, and its triggers cannot skip
 		// a write.
-		return misuse("%s: the database took the statement and wrote nothing; look for a trigger, a rule or a policy on the table that leaves the write out, and let it fail instead, or write without Upsert", p.where)
+		return misuseError("%s: the database took the statement and wrote nothing; look for a trigger, a rule or a policy on the table that leaves the write out, and let it fail instead, or write without Upsert", p.tableText)
 	}
 	return nil
 }
@@ -72,37 +72,37 @@ type upsertColumns struct {
 	changed []string // in a row that exists
 }
 
-// columns checks the values of an upsert, and returns their columns.
-func (u *Upsert) columns(p *plan, at, insert, update Set) (*upsertColumns, error) {
-	found, err := at.columns("the place", false)
+// checkColumns checks the values of an upsert, and returns their columns.
+func (u *Upsert) checkColumns(p *plan, at, insert, update Set) (*upsertColumns, error) {
+	found, err := at.sortedColumns("the place", false)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range u.Columns {
 		if v, ok := at[c]; !ok || isNull(v) || len(found) != len(u.Columns) {
-			return nil, misuse("the place of the row in table %s is to have a value for each of the columns of the unique index and for no other, and not NULL, which is equal to nothing; look at %s",
+			return nil, misuseError("the place of the row in table %s is to have a value for each of the columns of the unique index and for no other, and not NULL, which is equal to nothing; look at %s",
 				u.Table, c)
 		}
-		if err := p.compares(c, at[c]); err != nil {
+		if err := p.checkKind(c, at[c]); err != nil {
 			return nil, err
 		}
 	}
-	first, err := insert.columns("the new row", false, u.Columns...)
+	first, err := insert.sortedColumns("the new row", false, u.Columns...)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := update.columns("the update", true, u.Columns...)
+	changed, err := update.sortedColumns("the update", true, u.Columns...)
 	if err != nil {
 		return nil, err
 	}
 	if len(changed) == 0 {
-		return nil, misuse("the update is empty; name what changes in a row that is there, or use Unique where nothing does")
+		return nil, misuseError("the update is empty; name what changes in a row that is there, or use Unique where nothing does")
 	}
 	return &upsertColumns{written: append(found, first...), changed: changed}, nil
 }
 
-// statement returns the INSERT that updates a row that exists.
-func (u *Upsert) statement(p *plan, names *upsertColumns, at, insert, update Set) *statement {
+// buildStatement returns the INSERT that updates a row that exists.
+func (u *Upsert) buildStatement(p *plan, names *upsertColumns, at, insert, update Set) *statement {
 	value := func(c string) any {
 		if v, ok := at[c]; ok {
 			return v
@@ -146,14 +146,14 @@ func (u *Upsert) onDuplicate(s *statement, at, update Set, changed []string) {
 			continue
 		}
 		s.name(c).add(" = IF(")
-		u.where(s, at)
+		u.addWhere(s, at)
 		// a subquery that returns two rows where one value is expected, so the statement fails
 		s.add(", ").expression(c, update[c], "").add(", (SELECT ").name(c).add(" UNION ALL SELECT ").name(c).add("))")
 	}
 }
 
-// other updates the row that at names after the INSERT has matched a row of another index.
-func (u *Upsert) other(ctx context.Context, tx dbtx.Tx, p *plan, cause error, at, update Set, changed []string) error {
+// updateNamedRow updates the row that at names after the INSERT has matched a row of another index.
+func (u *Upsert) updateNamedRow(ctx context.Context, tx dbtx.Tx, p *plan, cause error, at, update Set, changed []string) error {
 	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ")
 	for i, c := range changed {
 		if i > 0 {
@@ -161,27 +161,27 @@ func (u *Upsert) other(ctx context.Context, tx dbtx.Tx, p *plan, cause error, at
 		}
 		s.assign(c, update[c], "")
 	}
-	u.where(s.add(" WHERE "), at)
+	u.addWhere(s.add(" WHERE "), at)
 	n, err := tx.Exec(ctx, string(s.text), s.args...)
 	if hit, duplicate := DuplicateKey(err); duplicate {
-		return p.conflict(hit, err)
+		return p.conflictError(hit, err)
 	}
 	if err != nil || n > 0 {
-		return explain(p.where, err)
+		return explainError(p.tableText, err)
 	}
 	// Either no row matched, or it has these values already.
 	s = newStatement(p.d).add("SELECT 1 FROM ", p.quoted, " WHERE ")
-	u.where(s, at)
+	u.addWhere(s, at)
 	var one int64
-	err = p.row(ctx, tx, s.current(), &one)
+	err = p.queryRow(ctx, tx, s.readCurrent(), &one)
 	if errors.Is(err, sql.ErrNoRows) {
-		return p.conflict(Duplicate{}, cause)
+		return p.conflictError(Duplicate{}, cause)
 	}
 	return err
 }
 
-// where appends `column = value AND …`.
-func (u *Upsert) where(s *statement, at Set) {
+// addWhere appends `column = value AND …`.
+func (u *Upsert) addWhere(s *statement, at Set) {
 	for i, c := range u.Columns {
 		if i > 0 {
 			s.add(" AND ")

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Version guards an UPDATE by a version that the client has seen and sends with its request
@@ -37,7 +37,7 @@ import (
 type Version struct {
 	Table, ID, Column, LastKey string
 
-	numbers, moments plans
+	numbers, moments planCache
 }
 
 // Update changes the row if it has the given version, and increments the version. set has at least
@@ -46,7 +46,7 @@ type Version struct {
 // Errors: [ErrStale], [ErrMissing], [ErrMisuse], [ErrLocked], and wrapped errors of the database.
 // After each of them, roll back.
 func (v *Version) Update(ctx context.Context, tx dbtx.Tx, id any, version int64, by retrysafe.Key, set Set) (Outcome, error) {
-	p, err := v.numbers.open(ctx, tx, func() spec { return v.spec(false) })
+	p, err := v.numbers.planFor(ctx, tx, func() tableSpec { return v.tableSpec(false) })
 	if err != nil {
 		return 0, err
 	}
@@ -59,9 +59,9 @@ func (v *Version) Update(ctx context.Context, tx dbtx.Tx, id any, version int64,
 // first version the same way.
 func (v *Version) UpdateAt(ctx context.Context, tx dbtx.Tx, id any, version time.Time, by retrysafe.Key, set Set) (Outcome, error) {
 	if version.IsZero() {
-		return 0, misuse("the version is the zero time; give the one that the client has seen")
+		return 0, misuseError("the version is the zero time; give the one that the client has seen")
 	}
-	p, err := v.moments.open(ctx, tx, func() spec { return v.spec(true) })
+	p, err := v.moments.planFor(ctx, tx, func() tableSpec { return v.tableSpec(true) })
 	if err != nil {
 		return 0, err
 	}
@@ -71,29 +71,29 @@ func (v *Version) UpdateAt(ctx context.Context, tx dbtx.Tx, id any, version time
 		next = seen.Add(time.Microsecond)
 	}
 	out, err := v.update(ctx, tx, p, id, seen, by, set, func(s *statement) { s.name(v.Column).add(" = ").value(next) })
-	if errors.Is(err, ErrStale) && p.d == dbtx.SQLite && v.written(ctx, tx, p, id, version) {
-		return 0, misuse("%s: the column %s has the time that was asked for, in another form than this driver writes in UTC, or to the nanosecond; write all of them as time.Time in UTC, truncated to microseconds", p.where, v.Column)
+	if errors.Is(err, ErrStale) && p.d == dbtx.SQLite && v.hasTime(ctx, tx, p, id, version) {
+		return 0, misuseError("%s: the column %s has the time that was asked for, in another form than this driver writes in UTC, or to the nanosecond; write all of them as time.Time in UTC, truncated to microseconds", p.tableText, v.Column)
 	}
 	return out, err
 }
 
-func (v *Version) spec(moment bool) spec {
-	return spec{guard: "Version", table: v.Table, unique: []string{v.ID}, column: v.Column, key: v.LastKey, moment: moment}
+func (v *Version) tableSpec(moment bool) tableSpec {
+	return tableSpec{guard: "Version", table: v.Table, unique: []string{v.ID}, column: v.Column, key: v.LastKey, moment: moment}
 }
 
 func (v *Version) update(ctx context.Context, tx dbtx.Tx, p *plan, id, version any, by retrysafe.Key, set Set, next func(*statement)) (Outcome, error) {
 	if v.Column == "" {
-		return 0, misuse("Version on table %s names no column of the version; set Column", v.Table)
+		return 0, misuseError("Version on table %s names no column of the version; set Column", v.Table)
 	}
 	if err := checkID(id); err != nil {
 		return 0, err
 	}
-	columns, err := set.columns("the Set", true, v.ID, v.Column, v.LastKey)
+	columns, err := set.sortedColumns("the Set", true, v.ID, v.Column, v.LastKey)
 	if err != nil {
 		return 0, err
 	}
 	if len(columns) == 0 {
-		return 0, misuse("the Set is empty; name what the request changes")
+		return 0, misuseError("the Set is empty; name what the request changes")
 	}
 	s := newStatement(p.d).add("UPDATE ", p.quoted, " SET ")
 	for _, c := range columns {
@@ -112,45 +112,45 @@ func (v *Version) update(ctx context.Context, tx dbtx.Tx, p *plan, id, version a
 		// A request that has read the new version and sends the same key again is also a duplicate.
 		s.add(" AND (").name(v.LastKey).add(" IS NULL OR ").name(v.LastKey).add(" <> ").value(digest).add(")")
 	}
-	switch done, err := p.one(ctx, tx, s); {
+	switch done, err := p.runOnRow(ctx, tx, s); {
 	case err != nil:
 		return 0, err
 	case done:
 		return Applied, nil
 	}
-	return v.why(ctx, tx, p, id, digest)
+	return v.explainNoChange(ctx, tx, p, id, digest)
 }
 
-// why finds out why nothing was changed.
-func (v *Version) why(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest string) (Outcome, error) {
+// explainNoChange finds out why nothing was changed.
+func (v *Version) explainNoChange(ctx context.Context, tx dbtx.Tx, p *plan, id any, digest string) (Outcome, error) {
 	const own, none = 1, 2
 	s := newStatement(p.d).add("SELECT CASE")
 	if digest != "" {
 		s.add(" WHEN ").name(v.LastKey).add(" = ").value(digest).add(" THEN 1")
 	}
-	s.add(" WHEN ").name(v.Column).add(" IS NULL THEN 2 ELSE 0 END FROM ", p.quoted, " WHERE ").name(v.ID).add(" = ").value(id).current()
+	s.add(" WHEN ").name(v.Column).add(" IS NULL THEN 2 ELSE 0 END FROM ", p.quoted, " WHERE ").name(v.ID).add(" = ").value(id).readCurrent()
 	var found int64
 	switch err := tx.QueryRow(ctx, string(s.text), s.args, &found); {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, p.missing()
+		return 0, p.missingError()
 	case err != nil:
-		return 0, explain(p.where, err)
+		return 0, explainError(p.tableText, err)
 	case found == own:
 		return AlreadyApplied, nil
 	case found == none:
-		return 0, misuse("%s: the column %s of this row is NULL, which no version is equal to; give every row a first version, and make the column NOT NULL", p.where, v.Column)
+		return 0, misuseError("%s: the column %s of this row is NULL, which no version is equal to; give every row a first version, and make the column NOT NULL", p.tableText, v.Column)
 	}
-	return 0, fail(ErrStale, nil, "%s: the row has not the version that the request names; read it again, and let the client decide on what is there now", p.where)
+	return 0, newFailure(ErrStale, nil, "%s: the row has not the version that the request names; read it again, and let the client decide on what is there now", p.tableText)
 }
 
-// written reports whether the row has the time, in any form that the driver can read.
-func (v *Version) written(ctx context.Context, tx dbtx.Tx, p *plan, id any, version time.Time) bool {
+// hasTime reports whether the row has the time, in any form that the driver can read.
+func (v *Version) hasTime(ctx context.Context, tx dbtx.Tx, p *plan, id any, version time.Time) bool {
 	s := newStatement(p.d).add("SELECT ").name(v.Column).add(" FROM ", p.quoted, " WHERE ").name(v.ID).add(" = ").value(id)
 	var found sql.Null[time.Time]
 	err := tx.QueryRow(ctx, string(s.text), s.args, &found)
 	return err == nil && found.Valid && (found.V.Equal(version) || found.V.Truncate(time.Microsecond).Equal(version.Truncate(time.Microsecond)))
 }
 
-func (p *plan) missing() error {
-	return fail(ErrMissing, nil, "%s has no row with this id; look whether the request names the right one, or whether the row was removed", p.where)
+func (p *plan) missingError() error {
+	return newFailure(ErrMissing, nil, "%s has no row with this id; look whether the request names the right one, or whether the row was removed", p.tableText)
 }

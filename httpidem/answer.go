@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -32,51 +31,52 @@ type capture struct {
 	w http.ResponseWriter
 	r *http.Request
 
-	attempt  *retrysafe.Attempt
-	inner    *http.Request // the request that the handler got
-	detached bool          // other code finishes the attempt
+	attempt      *retrysafe.Attempt
+	innerRequest *http.Request // the request that the handler got
+	detached     bool          // other code finishes the attempt
 
 	// guards the rest against goroutines that outlive the handler; not needed once closed
 	mu sync.Mutex
 
-	before    http.Header // what outer handlers had set
-	header    http.Header // the handler's
-	status    int
-	outcome   string // the handler's Idempotency-Outcome
-	wrote     bool
-	closed    bool  // the handler has returned
-	declared  int64 // Content-Length of the handler; -1: none
-	body      *buffer
-	size      int64
-	over      hash.Hash // of a body over the limit, whose beginning has been dropped
-	streaming bool
-	hijacked  bool
-	held      []byte // the last byte, while streaming
-	heldByte  [1]byte
-	head      *buffer // the stored head, once made
-	cut       bool    // the head was too large
+	outerHeader    http.Header // what outer handlers had set
+	header         http.Header // the handler's
+	status         int
+	outcome        string // the handler's Idempotency-Outcome
+	wroteHead      bool
+	closed         bool  // the handler has returned
+	declaredLength int64 // Content-Length of the handler; -1: none
+	body           *buffer
+	size           int64
+	overLimitHash  hash.Hash // of a body over the limit, whose beginning has been dropped
+	streaming      bool
+	hijacked       bool
+	held           []byte // the last byte, while streaming
+	heldByte       [1]byte
+	head           *buffer // the stored head, once made
+	headCut        bool    // the head was too large
 }
 
 // newCapture returns a capture for one request. It is not reused: a goroutine of
 // the handler may outlive it and still write.
 func newCapture(m *Middleware, w http.ResponseWriter, r *http.Request) *capture {
-	c := &capture{m: m, w: w, r: r, declared: -1, body: newBuffer()}
+	c := &capture{m: m, w: w, r: r, declaredLength: -1, body: newBuffer()}
 	if outer := w.Header(); len(outer) > 0 {
-		c.before, c.header = maps.Clone(outer), outer.Clone()
+		c.outerHeader, c.header = maps.Clone(outer), outer.Clone()
 	} else {
 		c.header = make(http.Header, 8)
 	}
 	return c
 }
 
-// crash does the work of close for a handler that did not return. Goroutines of the handler can no
-// longer write, and an outer handler that answers in its place finds the fields as they were.
-func (c *capture) crash() {
+// closeAfterCrash does the work of close for a handler that did not return. Goroutines of the
+// handler can no longer write, and an outer handler that answers in its place finds the fields as
+// they were.
+func (c *capture) closeAfterCrash() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	if !c.streaming && !c.hijacked {
-		c.restore()
+		c.restoreHeader()
 	}
 }
 
@@ -86,7 +86,7 @@ func (c *capture) Header() http.Header { return c.header }
 // TakeHeader makes h the handler's fields, so that a proxy need not copy those of its answer. It
 // returns false if there are fields already. The caller must not use h afterwards.
 func (c *capture) TakeHeader(h http.Header) bool {
-	if len(c.header) > 0 || c.wrote {
+	if len(c.header) > 0 || c.wroteHead {
 		return false
 	}
 	c.header = h
@@ -106,7 +106,7 @@ func (c *capture) writeHeader(status int) {
 	if status < 100 || status > 999 {
 		panic("httpidem: invalid status " + strconv.Itoa(status)) // as net/http does
 	}
-	if c.wrote {
+	if c.wroteHead {
 		return
 	}
 	if status < 200 && status != http.StatusSwitchingProtocols {
@@ -118,11 +118,11 @@ func (c *capture) writeHeader(status int) {
 		maps.Copy(outer, saved)
 		return
 	}
-	c.wrote, c.status = true, status
+	c.wroteHead, c.status = true, status
 	c.outcome = c.header.Get(headerOutcome)
 	if v := c.header["Content-Length"]; len(v) == 1 {
 		if n, err := strconv.ParseInt(v[0], 10, 64); err == nil && n >= 0 {
-			c.declared = n
+			c.declaredLength = n
 		}
 	}
 	outer := c.w.Header()
@@ -166,68 +166,68 @@ func writeBody[S []byte | string](c *capture, p S) (int, error) {
 	if c.hijacked {
 		return 0, http.ErrHijacked
 	}
-	if !c.wrote {
+	if !c.wroteHead {
 		c.writeHeader(http.StatusOK)
 	}
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if !bodyAllowed(c.status) {
+	if !allowsBody(c.status) {
 		return 0, http.ErrBodyNotAllowed
 	}
 	n := len(p)
-	if c.declared >= 0 && c.size+int64(n) > c.declared {
+	if c.declaredLength >= 0 && c.size+int64(n) > c.declaredLength {
 		return 0, http.ErrContentLength
 	}
 	c.size += int64(n)
-	if c.over == nil {
+	if c.overLimitHash == nil {
 		c.body.b = append(c.body.b, p...)
 		if c.streaming {
-			c.pass(c.body.b[len(c.body.b)-n:])
+			c.sendAllButLast(c.body.b[len(c.body.b)-n:])
 		}
 		if c.size > c.m.bodyLimit {
-			c.overflow()
+			c.stopKeepingBody()
 		}
 		return n, nil
 	}
 	part := []byte(p)
-	c.over.Write(part)
-	c.pass(part)
+	c.overLimitHash.Write(part)
+	c.sendAllButLast(part)
 	return n, nil
 }
 
-func bodyAllowed(status int) bool {
+func allowsBody(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// overflow stops keeping the body: from here on it only computes the digest.
-func (c *capture) overflow() {
-	c.stream()
-	c.over = sha256.New()
-	c.over.Write(c.body.b)
+// stopKeepingBody stops keeping the body: from here on it only computes the digest.
+func (c *capture) stopKeepingBody() {
+	c.startStreaming()
+	c.overLimitHash = sha256.New()
+	c.overLimitHash.Write(c.body.b)
 	c.body.b = c.body.b[:0]
 }
 
-// stream begins to send. The field for an unconfirmed answer becomes a trailer.
-func (c *capture) stream() {
+// startStreaming begins to send. The field for an unconfirmed answer becomes a trailer.
+func (c *capture) startStreaming() {
 	if c.streaming {
 		return
 	}
 	c.streaming = true
-	c.sniff()
+	c.sniffContentType()
 	c.makeHead() // before outer handlers see and change the head
 	h := c.w.Header()
 	h.Add("Trailer", headerStored)
-	if c.declared >= 0 && c.r.ProtoMajor >= 2 {
+	if c.declaredLength >= 0 && c.r.ProtoMajor >= 2 {
 		// HTTP/1.1 allows no trailers together with a Content-Length
-		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)}
+		h["Content-Length"] = []string{strconv.FormatInt(c.declaredLength, 10)}
 	}
 	c.w.WriteHeader(c.status)
-	c.pass(c.body.b)
+	c.sendAllButLast(c.body.b)
 }
 
-// pass sends the byte that was held, and p without its last byte, which is held next.
-func (c *capture) pass(p []byte) {
+// sendAllButLast sends the byte that was held, and p without its last byte, which is held next.
+func (c *capture) sendAllButLast(p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -242,9 +242,9 @@ func (c *capture) pass(p []byte) {
 	c.held = c.heldByte[:]
 }
 
-// sniff sets the content type as net/http would, so that the first answer and the replay have the
-// same.
-func (c *capture) sniff() {
+// sniffContentType sets the content type as net/http would, so that the first answer and the replay
+// have the same.
+func (c *capture) sniffContentType() {
 	h := c.w.Header()
 	if _, set := h["Content-Type"]; set || len(c.body.b) == 0 || h.Get("Content-Encoding") != "" {
 		return
@@ -260,27 +260,27 @@ func (c *capture) close() {
 	if c.hijacked {
 		return
 	}
-	if !c.wrote {
+	if !c.wroteHead {
 		c.writeHeader(http.StatusOK)
 	}
 	if !c.streaming {
-		c.sniff()
+		c.sniffContentType()
 	}
 }
 
-// whole reports whether the body has the length that the handler declared.
-func (c *capture) whole() bool {
-	return c.declared < 0 || c.declared == c.size || !bodyAllowed(c.status)
+// isWhole reports whether the body has the length that the handler declared.
+func (c *capture) isWhole() bool {
+	return c.declaredLength < 0 || c.declaredLength == c.size || !allowsBody(c.status)
 }
 
 // makeHead makes the head as it is stored.
 func (c *capture) makeHead() {
 	c.head = newBuffer()
-	c.head.b = appendHead(c.head.b, c.status, c.w.Header(), c.before, c.m.o.Answer.KeepCookies)
+	c.head.b = appendHead(c.head.b, c.status, c.w.Header(), c.outerHeader, c.m.o.Answer.KeepCookies)
 	if len(c.head.b) <= maxHead {
 		return
 	}
-	c.cut = true
+	c.headCut = true
 	h := make(http.Header, 1)
 	if v := c.w.Header()["Location"]; len(v) > 0 && len(v[0]) < maxHead/2 {
 		h["Location"] = v[:1]
@@ -288,44 +288,44 @@ func (c *capture) makeHead() {
 	c.head.b = appendHead(c.head.b[:0], c.status, h, nil, false)
 }
 
-// stored returns the answer to store. It uses memory of the capture.
-func (c *capture) stored() retrysafe.Answer {
+// storedAnswer returns the answer to store. It uses memory of the capture.
+func (c *capture) storedAnswer() retrysafe.Answer {
 	if c.hijacked {
 		return retrysafe.Answer{Codec: codecName} // what was sent on the connection is not known
 	}
 	if c.m.o.Answer.Keep == KeepNever {
-		return c.statusAlone()
+		return c.statusLineAnswer()
 	}
 	if c.head == nil {
 		c.makeHead()
 	}
-	if bodyAllowed(c.status) {
+	if allowsBody(c.status) {
 		if trailer := c.trailer(); len(trailer) > 0 {
 			c.appendTrailer(trailer)
 		}
 	}
-	if c.over == nil && c.whole() && !c.cut {
+	if c.overLimitHash == nil && c.isWhole() && !c.headCut {
 		c.head.b = append(c.head.b, c.body.b...)
 		return retrysafe.Answer{Codec: codecName, Body: c.head.b, Kept: true}
 	}
 	a := retrysafe.Answer{Codec: codecName, Body: c.head.b, Size: c.size}
-	if c.over != nil {
-		c.over.Sum(a.Digest[:0])
+	if c.overLimitHash != nil {
+		c.overLimitHash.Sum(a.Digest[:0])
 	} else {
 		a.Digest = sha256.Sum256(c.body.b)
 	}
 	return a
 }
 
-// statusAlone returns what is stored under KeepNever: the status line. It has no digest, since the
-// digest of a short answer can be guessed, and its size is that of the line.
-func (c *capture) statusAlone() retrysafe.Answer {
+// statusLineAnswer returns what is stored under KeepNever: the status line. It has no digest, since
+// the digest of a short answer can be guessed, and its size is that of the line.
+func (c *capture) statusLineAnswer() retrysafe.Answer {
 	line := appendHead(nil, c.status, nil, nil, false)
 	return retrysafe.Answer{Codec: codecName, Body: line, Size: int64(len(line))}
 }
 
-// send sends the answer, or the rest of it, to the client.
-func (c *capture) send(unconfirmed bool) {
+// sendAnswer sends the answer, or the rest of it, to the client.
+func (c *capture) sendAnswer(unconfirmed bool) {
 	if c.hijacked {
 		return
 	}
@@ -335,7 +335,7 @@ func (c *capture) send(unconfirmed bool) {
 	}
 	trailer := c.trailer()
 	if c.streaming {
-		if !c.whole() {
+		if !c.isWhole() {
 			panic(http.ErrAbortHandler) // so that the client does not take the answer for complete
 		}
 		if len(c.held) > 0 {
@@ -346,14 +346,14 @@ func (c *capture) send(unconfirmed bool) {
 	}
 	switch {
 	case len(trailer) > 0: // HTTP/1.1 allows no trailer together with a length
-	case bodyAllowed(c.status):
+	case allowsBody(c.status):
 		length := c.size
-		if !c.whole() {
-			length = c.declared
+		if !c.isWhole() {
+			length = c.declaredLength
 		}
 		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
-	case c.declared >= 0 && c.status == http.StatusNotModified:
-		h["Content-Length"] = []string{strconv.FormatInt(c.declared, 10)}
+	case c.declaredLength >= 0 && c.status == http.StatusNotModified:
+		h["Content-Length"] = []string{strconv.FormatInt(c.declaredLength, 10)}
 	}
 	c.w.WriteHeader(c.status)
 	if len(c.body.b) > 0 {
@@ -362,11 +362,11 @@ func (c *capture) send(unconfirmed bool) {
 	maps.Copy(h, trailer)
 }
 
-// restore removes the handler's fields, and puts back those of outer handlers.
-func (c *capture) restore() {
+// restoreHeader removes the handler's fields, and puts back those of outer handlers.
+func (c *capture) restoreHeader() {
 	h := c.w.Header()
 	clear(h)
-	maps.Copy(h, c.before)
+	maps.Copy(h, c.outerHeader)
 }
 
 // codecName names the format of stored answers: a plain HTTP/1.1 message (RFC 9112, section 2) with
@@ -432,8 +432,8 @@ func listsToken(lines []string, name string) bool {
 	return false
 }
 
-// message is a parsed stored answer. names[i] and values[i] belong together.
-type message struct {
+// storedMessage is a parsed stored answer. names[i] and values[i] belong together.
+type storedMessage struct {
 	status        int
 	names, values []string
 	trailer       http.Header // nil: none
@@ -443,7 +443,7 @@ type message struct {
 var errMessage = errors.New("the stored answer is damaged")
 
 // parse parses an appendHead followed by a body. It does not copy the body.
-func (m *message) parse(b []byte) error {
+func (m *storedMessage) parse(b []byte) error {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
 		return errMessage
@@ -487,16 +487,16 @@ func cutLine(s string) (line, rest string, ok bool) {
 	return s[:i-1], s[i+1:], true
 }
 
-func (m *message) get(name string) string {
+func (m *storedMessage) get(name string) string {
 	if i := slices.Index(m.names, name); i >= 0 {
 		return m.values[i]
 	}
 	return ""
 }
 
-// header sets the fields on h, with the values of one name together. If the status allows a body,
-// it sets Content-Length, or else announces the trailers: HTTP/1.1 has only one of both.
-func (m *message) header(h http.Header) {
+// setHeader sets the fields on h, with the values of one name together. If the status allows a
+// body, it sets Content-Length, or else announces the trailers: HTTP/1.1 has only one of both.
+func (m *storedMessage) setHeader(h http.Header) {
 	for i := 0; i < len(m.names); {
 		j := i + 1
 		for j < len(m.names) && m.names[j] == m.names[i] {
@@ -506,7 +506,7 @@ func (m *message) header(h http.Header) {
 		i = j
 	}
 	switch {
-	case !bodyAllowed(m.status):
+	case !allowsBody(m.status):
 		m.trailer = nil
 	case len(m.trailer) > 0:
 		for _, name := range slices.Sorted(maps.Keys(m.trailer)) {
@@ -562,7 +562,7 @@ func (c *capture) appendTrailer(trailer http.Header) {
 	}
 	if b = append(b, "\r\n"...); len(b) > maxHead {
 		copy(c.head.b[end:], "\r\n") // the trailers may have been written over its end
-		c.cut = true
+		c.headCut = true
 		return
 	}
 	c.head.b = b
@@ -572,7 +572,7 @@ func (c *capture) appendTrailer(trailer http.Header) {
 const storedTrailer = "Trailer: "
 
 // addTrailer adds "X-Sum: 4".
-func (m *message) addTrailer(line string) {
+func (m *storedMessage) addTrailer(line string) {
 	name, value, ok := strings.Cut(line, ": ")
 	name = http.CanonicalHeaderKey(name)
 	if !ok || !IsToken(name) || notStored[name] {
@@ -591,7 +591,7 @@ func StoredAnswer(status int, h http.Header, body []byte) (retrysafe.Answer, err
 		return retrysafe.Answer{}, fmt.Errorf("httpidem: status %d is no answer; use 200 to 599", status)
 	}
 	for name, values := range h {
-		if slices.ContainsFunc(append(values[:len(values):len(values)], name), controls) {
+		if slices.ContainsFunc(append(values[:len(values):len(values)], name), hasControl) {
 			return retrysafe.Answer{}, fmt.Errorf("httpidem: the field %q has a control character, such as a line break", name)
 		}
 	}
@@ -609,7 +609,7 @@ func ReadStored(a retrysafe.Answer) (status int, h http.Header, body []byte, err
 	if a.Codec != codecName || !a.Kept {
 		return 0, nil, nil, fmt.Errorf("httpidem: this is no stored answer of HTTP (codec %q, kept %t)", a.Codec, a.Kept)
 	}
-	var m message
+	var m storedMessage
 	if err := m.parse(a.Body); err != nil {
 		return 0, nil, nil, err
 	}
@@ -623,182 +623,10 @@ func ReadStored(a retrysafe.Answer) (status int, h http.Header, body []byte, err
 	return m.status, h, m.body, nil
 }
 
-// controls reports whether a name or a value of a field has characters that end it.
-func controls(text string) bool {
+// hasControl reports whether a name or a value of a field has characters that end it.
+func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
-
-var (
-	yes             = []string{"true"}
-	jsonType        = []string{"application/json"}
-	octetStreamType = []string{"application/octet-stream"}
-)
-
-// replay answers with the stored answer of a finished record.
-func (m *Middleware) replay(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
-	h := w.Header()
-	switch {
-	case m.policy.Duplicate == retrysafe.Succeed && m.succeeded(rec):
-		h[m.contract.replayed] = yes
-		m.o.Answer.Succeed.send(w)
-	case rec.Answer.Codec == codecName && rec.Answer.Kept:
-		m.replayMessage(w, r, rec)
-	case rec.State == retrysafe.StateFailed:
-		p := problemFor(retrysafe.CodeResolvedFailed, nil)
-		if f, err := retrysafe.FailureOf(rec.Answer); err == nil {
-			p.Detail = f.Message
-		}
-		m.Problem(w, r, p)
-	case !rec.Answer.Kept, rec.Answer.Sealed():
-		m.Problem(w, r, notKept(rec))
-	default:
-		// An answer that an operator gave when resolving an outcome in doubt.
-		h["Content-Type"], h[m.contract.replayed] = octetStreamType, yes
-		if rec.Answer.Codec == "json" {
-			h["Content-Type"] = jsonType
-		}
-		write(w, http.StatusOK, rec.Answer.Body)
-	}
-}
-
-func (m *Middleware) replayMessage(w http.ResponseWriter, r *http.Request, rec *retrysafe.Record) {
-	var msg message
-	if msg.parse(rec.Answer.Body) != nil {
-		m.Problem(w, r, notKept(rec))
-		return
-	}
-	h := w.Header()
-	msg.header(h)
-	h[m.contract.replayed] = yes
-	if _, set := h["Content-Type"]; !set {
-		h["Content-Type"] = nil // net/http adds its own only if there is no entry
-	}
-	if len(msg.trailer) == 0 {
-		write(w, msg.status, msg.body)
-		return
-	}
-	w.WriteHeader(msg.status)
-	_, _ = w.Write(msg.body)
-	for name, values := range msg.trailer {
-		h[http.TrailerPrefix+name] = values
-	}
-}
-
-// succeeded reports whether the first answer was not a refusal. A duplicate of a refusal does not
-// get a success.
-func (m *Middleware) succeeded(rec *retrysafe.Record) bool {
-	var msg message
-	switch {
-	case rec.State != retrysafe.StateCompleted || rec.Answer.Sealed():
-		return false
-	case rec.Answer.Codec != codecName:
-		return true
-	case msg.parse(rec.Answer.Body) != nil:
-		return false
-	case m.outcome == nil || !rec.Answer.Kept:
-		return msg.status < 400
-	}
-	h := http.Header{}
-	msg.header(h)
-	return m.outcome.saysDone(msg.status, h, msg.body)
-}
-
-// send sends the answer.
-func (s *StaticAnswer) send(w http.ResponseWriter) {
-	if s.ContentType != "" {
-		w.Header()["Content-Type"] = []string{s.ContentType}
-	}
-	write(w, s.Status, s.Body)
-}
-
-func write(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	if _, set := h["Content-Length"]; !set && bodyAllowed(status) {
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	}
-	w.WriteHeader(status)
-	if len(body) > 0 {
-		_, _ = w.Write(body) // a client that has gone can retry
-	}
-}
-
-// notKept returns the problem that describes an answer that was too large to store, that was not to
-// be stored, or that is sealed.
-func notKept(rec *retrysafe.Record) *Problem {
-	p := problemFor(retrysafe.CodeAnswerNotKept, nil)
-	var msg message
-	if rec.Answer.Sealed() {
-		p.Title, p.cause = "This was done before, and its answer cannot be opened any more", retrysafe.ErrAnswerSealed
-		return p
-	}
-	if rec.Answer.Digest == ([32]byte{}) && rec.Answer.Codec == codecName && msg.parse(rec.Answer.Body) == nil {
-		p.Title, p.AnswerStatus = "This was done before, and answers of this kind are not kept", msg.status
-		p.Detail = fmt.Sprintf("The first request was answered with status %d. %s", msg.status, p.Detail)
-		return p
-	}
-	if rec.Answer.Digest == ([32]byte{}) {
-		// the answer is not known: the handler took the connection over, or an operator resolved an
-		// outcome in doubt
-		return p
-	}
-	size := rec.Answer.Size
-	p.AnswerLength = &size
-	p.AnswerSHA256 = hex.EncodeToString(rec.Answer.Digest[:])
-	if msg.parse(rec.Answer.Body) == nil {
-		p.AnswerStatus, p.Location = msg.status, msg.get("Location")
-	}
-	return p
-}
-
-// Detach lets a guarded handler answer its client now and finish its work later. What the handler
-// writes until it returns is sent to the client and not stored. The attempt stays alive, its lease
-// extended, until MaxRun. Call finish exactly once: h writes the answer that is stored, or finishes
-// the attempt itself, in place of the handler that has returned. No client gets that answer
-// directly; duplicates get 409 in-progress until then. The body of the request that h gets has
-// already been read. w may be wrapped if it has Unwrap.
-//
-// ok is false if the request is not guarded.
-func Detach(w http.ResponseWriter) (finish func(h http.Handler), ok bool) {
-	c := captureOf(w)
-	if c == nil {
-		return nil, false
-	}
-	c.detached = true
-	late := newCapture(c.m, nowhere{}, c.r)
-	m, inner, a := c.m, c.inner, c.attempt
-	return func(h http.Handler) {
-		defer func() {
-			// http.ErrAbortHandler tells a client that the answer is incomplete, and here is no
-			// client.
-			if p := recover(); p != nil {
-				if err, is := p.(error); !is || !errors.Is(err, http.ErrAbortHandler) {
-					panic(p)
-				}
-			}
-		}()
-		m.work(late, inner, h, a)
-	}, true
-}
-
-func captureOf(w http.ResponseWriter) *capture {
-	for {
-		switch x := w.(type) {
-		case *capture:
-			return x
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = x.Unwrap()
-		default:
-			return nil
-		}
-	}
-}
-
-// nowhere is the ResponseWriter of a client that has gone.
-type nowhere http.Header
-
-func (n nowhere) Header() http.Header       { return http.Header(n) }
-func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (nowhere) WriteHeader(int)             {}
 
 // The methods that http.ResponseController looks for.
 
@@ -813,10 +641,10 @@ func (c *capture) FlushError() error {
 	if c.closed {
 		return http.ErrHandlerTimeout
 	}
-	if !c.wrote {
+	if !c.wroteHead {
 		c.writeHeader(http.StatusOK)
 	}
-	c.stream()
+	c.startStreaming()
 	err := http.NewResponseController(c.w).Flush()
 	if gone := c.r.Context().Err() != nil; gone {
 		return nil
@@ -832,8 +660,8 @@ func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if c.closed {
 		return nil, nil, http.ErrHandlerTimeout
 	}
-	if c.wrote { // what was written before goes first
-		c.stream()
+	if c.wroteHead { // what was written before goes first
+		c.startStreaming()
 		_, _ = c.w.Write(c.held)
 		c.held = nil
 	}

@@ -13,33 +13,33 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// buffer is memory that is reused for later requests, unless body gives it to a handler. No other
-// code may keep its bytes after free.
+// buffer is memory that is reused for later requests, unless requestBody gives it to a handler. No
+// other code may keep its bytes after free.
 type buffer struct {
-	b     []byte
-	room  *arrival // of a request body
-	given bool     // to a handler
+	b         []byte
+	arrival   *arrivingBody // of a request body
+	handedOut bool          // to a handler
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
 
-// keepSize is the largest capacity of a buffer that is kept for reuse.
-const keepSize = 256 << 10
+// maxKeptBuffer is the largest capacity of a buffer that is kept for reuse.
+const maxKeptBuffer = 256 << 10
 
 func newBuffer() *buffer {
 	return buffers.Get().(*buffer) //nolint:errcheck // the pool has nothing else
 }
 
 func (b *buffer) free() {
-	if b.room != nil {
-		b.room.leave()
-		b.room = nil
+	if b.arrival != nil {
+		b.arrival.freeRoom()
+		b.arrival = nil
 	}
-	if b.given {
+	if b.handedOut {
 		b.b = nil
 		return
 	}
-	if cap(b.b) > keepSize {
+	if cap(b.b) > maxKeptBuffer {
 		return
 	}
 	b.b = b.b[:0]
@@ -54,9 +54,9 @@ func (m *Middleware) readBodyInTime(w http.ResponseWriter, r *http.Request) (*bu
 		return readBody(r, size, nil)
 	}
 	rc := http.NewResponseController(w)
-	var room *arrival
+	var room *arrivingBody
 	if m.o.Limit.Bodies != nil {
-		room = m.o.Limit.Bodies.arrive(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
+		room = m.o.Limit.Bodies.beginArrival(func() { _ = rc.SetReadDeadline(time.Unix(1, 0)) })
 	}
 	if limit > 0 {
 		// a ResponseWriter without read deadlines has no connection that could be slow
@@ -64,7 +64,7 @@ func (m *Middleware) readBodyInTime(w http.ResponseWriter, r *http.Request) (*bu
 	}
 	body, p := readBody(r, size, room)
 	if room != nil {
-		room.arrived()
+		room.markWhole()
 	}
 	if p == nil {
 		_ = rc.SetReadDeadline(time.Time{})
@@ -74,7 +74,7 @@ func (m *Middleware) readBodyInTime(w http.ResponseWriter, r *http.Request) (*bu
 
 // readBody reads the whole body. It must be known before anything is decided: it is part of the
 // fingerprint, and a request whose body breaks off must not run.
-func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
+func readBody(r *http.Request, limit int64, room *arrivingBody) (*buffer, *Problem) {
 	if r.ContentLength > limit {
 		return nil, problemFor(retrysafe.CodeBodyTooLarge, nil)
 	}
@@ -83,15 +83,15 @@ func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 		return nil, problemFor(retrysafe.CodeBodyIncomplete, errBodyRead)
 	}
 	buf := newBuffer()
-	buf.room = room
+	buf.arrival = room
 	if r.Body == nil || r.Body == http.NoBody {
 		return buf, nil
 	}
 	if room != nil && cap(buf.b) > freeBody {
 		// a reused buffer, which may be larger than this body needs
-		buf.room = nil
+		buf.arrival = nil
 		buf.free()
-		buf = &buffer{b: make([]byte, 0, freeBody), room: room}
+		buf = &buffer{b: make([]byte, 0, freeBody), arrival: room}
 	}
 	if p := buf.read(r, limit); p != nil {
 		buf.free()
@@ -103,12 +103,12 @@ func readBody(r *http.Request, limit int64, room *arrival) (*buffer, *Problem) {
 // read reads to the end.
 func (b *buffer) read(r *http.Request, limit int64) *Problem {
 	for {
-		if len(b.b) == cap(b.b) && !b.more(r.ContentLength, limit) {
-			return noRoom()
+		if len(b.b) == cap(b.b) && !b.grow(r.ContentLength, limit) {
+			return noRoomProblem()
 		}
 		n, err := r.Body.Read(b.b[len(b.b):cap(b.b)])
 		b.b = b.b[:len(b.b)+n]
-		evicted := b.room != nil && !b.room.count(n)
+		evicted := b.arrival != nil && !b.arrival.countBytes(n)
 		switch {
 		case int64(len(b.b)) > limit:
 			return problemFor(retrysafe.CodeBodyTooLarge, nil)
@@ -118,21 +118,21 @@ func (b *buffer) read(r *http.Request, limit int64) *Problem {
 			}
 			return nil
 		case evicted:
-			return noRoom()
+			return noRoomProblem()
 		case err != nil:
 			return bodyProblem(err)
 		}
 	}
 }
 
-// more doubles the buffer, but not beyond the announced length and one byte to see the end. It
+// grow doubles the buffer, but not beyond the announced length and one byte to see the end. It
 // returns false if there is no room for that.
-func (b *buffer) more(announced, limit int64) bool {
+func (b *buffer) grow(announced, limit int64) bool {
 	size := max(min(2*int64(cap(b.b)), limit+1), int64(cap(b.b))+512)
 	if announced > 0 && announced+1 < size {
 		size = max(announced+1, int64(cap(b.b))+512)
 	}
-	if b.room != nil && !b.room.grow(size) {
+	if b.arrival != nil && !b.arrival.takeRoom(size) {
 		return false
 	}
 	b.b = append(make([]byte, 0, size), b.b...)
@@ -141,7 +141,7 @@ func (b *buffer) more(announced, limit int64) bool {
 
 var errNoRoom = errors.New("there is no room for the body in memory; Options.Limit.Bodies bounds it")
 
-func noRoom() *Problem {
+func noRoomProblem() *Problem {
 	return problemFor(retrysafe.CodeNoRoom, errNoRoom).WithRetryAfter(time.Second)
 }
 
@@ -155,15 +155,16 @@ func bodyProblem(err error) *Problem {
 	return problemFor(retrysafe.CodeBodyIncomplete, err)
 }
 
-// body returns the bytes as a request body. A goroutine that outlives the handler may read it at
-// any time, so this memory is not reused. Small bodies are copied, since they need no room. So is
-// one that fills less than half of a reused buffer; a buffer with room is never larger than that.
-func (b *buffer) body() io.ReadCloser {
+// requestBody returns the bytes as a request body. A goroutine that outlives the handler may read
+// it at any time, so this memory is not reused. Small bodies are copied, since they need no room.
+// So is one that fills less than half of a reused buffer; a buffer with room is never larger than
+// that.
+func (b *buffer) requestBody() io.ReadCloser {
 	if len(b.b) == 0 {
 		return http.NoBody
 	}
 	r := new(bodyReader)
-	if b.given = len(b.b) > freeBody && 2*len(b.b) >= cap(b.b); b.given {
+	if b.handedOut = len(b.b) > freeBody && 2*len(b.b) >= cap(b.b); b.handedOut {
 		r.Reset(b.b)
 	} else {
 		r.Reset(bytes.Clone(b.b))
@@ -180,11 +181,11 @@ func (*bodyReader) Close() error { return nil }
 // arriving body is evicted if it is slow. Otherwise a request waits for a moment and then gets 503
 // no-room. Bodies of up to 4 KiB need no room. It is safe for concurrent use.
 type Bodies struct {
-	most int64
+	limit int64
 
 	mu       sync.Mutex
 	used     int64
-	arriving map[*arrival]struct{}
+	arriving map[*arrivingBody]struct{}
 	freed    chan struct{} // closed and replaced when there may be room
 }
 
@@ -206,11 +207,11 @@ func NewBodies(most int64) *Bodies {
 			most = min(most, limit/4)
 		}
 	}
-	return &Bodies{most: most, arriving: map[*arrival]struct{}{}, freed: make(chan struct{})}
+	return &Bodies{limit: most, arriving: map[*arrivingBody]struct{}{}, freed: make(chan struct{})}
 }
 
 // Size returns the room in bytes.
-func (b *Bodies) Size() int64 { return b.most }
+func (b *Bodies) Size() int64 { return b.limit }
 
 // Used returns how many bytes are in use at present.
 func (b *Bodies) Used() int64 {
@@ -219,48 +220,48 @@ func (b *Bodies) Used() int64 {
 	return b.used
 }
 
-// arrival is a body that takes room. The lock of Bodies guards its fields.
-type arrival struct {
-	room   *Bodies
-	taken  int64
-	stop   func() // ends its reading
-	gone   bool   // evicted
-	waits  bool   // for room, and is not being read
-	window time.Time
-	got    int64   // since window
-	rate   float64 // in the window before
+// arrivingBody is a body that takes room. The lock of Bodies guards its fields.
+type arrivingBody struct {
+	bodies      *Bodies
+	taken       int64
+	stop        func() // ends its reading
+	evicted     bool   // evicted
+	waiting     bool   // for room, and is not being read
+	window      time.Time
+	windowBytes int64   // since window
+	rate        float64 // in the window before
 }
 
-// arrive begins to count a body. stop must end a blocked read of it.
-func (b *Bodies) arrive(stop func()) *arrival {
-	return &arrival{room: b, stop: stop, window: time.Now(), rate: math.Inf(1)}
+// beginArrival begins to count a body. stop must end a blocked read of it.
+func (b *Bodies) beginArrival(stop func()) *arrivingBody {
+	return &arrivingBody{bodies: b, stop: stop, window: time.Now(), rate: math.Inf(1)}
 }
 
-// count counts n bytes that have arrived. It returns false if the body has been evicted.
-func (a *arrival) count(n int) bool {
-	a.room.mu.Lock()
-	defer a.room.mu.Unlock()
-	a.got += int64(n)
-	a.roll(time.Now())
-	return !a.gone
+// countBytes counts n bytes that have arrived. It returns false if the body has been evicted.
+func (a *arrivingBody) countBytes(n int) bool {
+	a.bodies.mu.Lock()
+	defer a.bodies.mu.Unlock()
+	a.windowBytes += int64(n)
+	a.rollWindow(time.Now())
+	return !a.evicted
 }
 
-// roll begins another window if this one is over.
-func (a *arrival) roll(now time.Time) {
+// rollWindow begins another window if this one is over.
+func (a *arrivingBody) rollWindow(now time.Time) {
 	if since := now.Sub(a.window); since >= rateWindow {
-		a.rate, a.window, a.got = float64(a.got)/since.Seconds(), now, 0
+		a.rate, a.window, a.windowBytes = float64(a.windowBytes)/since.Seconds(), now, 0
 	}
 }
 
-// grow takes room up to size. It returns false if there is none.
-func (a *arrival) grow(size int64) bool {
+// takeRoom takes room up to size. It returns false if there is none.
+func (a *arrivingBody) takeRoom(size int64) bool {
 	if size <= freeBody || size <= a.taken {
 		return true
 	}
 	end := time.Now().Add(roomWait)
-	defer a.reads()
+	defer a.resetRate()
 	for {
-		ok, freed := a.room.reserve(a, size)
+		ok, freed := a.bodies.reserveRoom(a, size)
 		if ok || freed == nil || time.Now().After(end) {
 			return ok
 		}
@@ -273,26 +274,26 @@ func (a *arrival) grow(size int64) bool {
 	}
 }
 
-// reads restarts the measurement after a wait for room.
-func (a *arrival) reads() {
-	a.room.mu.Lock()
-	defer a.room.mu.Unlock()
-	if a.waits {
-		a.waits, a.window, a.got, a.rate = false, time.Now(), 0, math.Inf(1)
+// resetRate restarts the measurement after a wait for room.
+func (a *arrivingBody) resetRate() {
+	a.bodies.mu.Lock()
+	defer a.bodies.mu.Unlock()
+	if a.waiting {
+		a.waiting, a.window, a.windowBytes, a.rate = false, time.Now(), 0, math.Inf(1)
 	}
 }
 
-// reserve takes room for size bytes in all. If there is no room, it returns what to wait for, or
-// nil if waiting does not help.
-func (b *Bodies) reserve(a *arrival, size int64) (ok bool, freed <-chan struct{}) {
+// reserveRoom takes room for size bytes in all. If there is no room, it returns what to wait for,
+// or nil if waiting does not help.
+func (b *Bodies) reserveRoom(a *arrivingBody, size int64) (ok bool, freed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case a.gone || size > b.most:
+	case a.evicted || size > b.limit:
 		return false, nil
-	case b.used+size-a.taken > b.most:
-		a.waits = true
-		b.evict(a)
+	case b.used+size-a.taken > b.limit:
+		a.waiting = true
+		b.evictSlowest(a)
 		return false, b.freed
 	}
 	b.used += size - a.taken
@@ -301,33 +302,33 @@ func (b *Bodies) reserve(a *arrival, size int64) (ok bool, freed <-chan struct{}
 	return true, nil
 }
 
-// evict evicts the slowest body, if it is slow.
-func (b *Bodies) evict(asks *arrival) {
-	var slowest *arrival
+// evictSlowest evicts the slowest body, if it is slow.
+func (b *Bodies) evictSlowest(asks *arrivingBody) {
+	var slowest *arrivingBody
 	least := float64(leastRate)
 	now := time.Now()
 	for a := range b.arriving {
-		a.roll(now)
-		if a != asks && !a.gone && !a.waits && a.rate < least {
+		a.rollWindow(now)
+		if a != asks && !a.evicted && !a.waiting && a.rate < least {
 			slowest, least = a, a.rate
 		}
 	}
 	if slowest != nil {
-		slowest.gone = true
+		slowest.evicted = true
 		slowest.stop()
 	}
 }
 
-// arrived marks the body as whole: it is not evicted any more. Its room stays taken.
-func (a *arrival) arrived() {
-	a.room.mu.Lock()
-	defer a.room.mu.Unlock()
-	delete(a.room.arriving, a)
+// markWhole marks the body as whole: it is not evicted any more. Its room stays taken.
+func (a *arrivingBody) markWhole() {
+	a.bodies.mu.Lock()
+	defer a.bodies.mu.Unlock()
+	delete(a.bodies.arriving, a)
 }
 
-// leave gives the room back.
-func (a *arrival) leave() {
-	b := a.room
+// freeRoom gives the room back.
+func (a *arrivingBody) freeRoom() {
+	b := a.bodies
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.arriving, a)

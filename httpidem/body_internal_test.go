@@ -18,9 +18,9 @@ func TestBodiesTakeTheirRoomOnce(t *testing.T) {
 			room := NewBodies(4 << 20)
 			r := httptest.NewRequest("POST", "/", io.NopCloser(bytes.NewReader(bytes.Repeat([]byte("a"), size))))
 			r.ContentLength = length
-			b, p := readBody(r, 1<<20, room.arrive(func() {}))
+			b, p := readBody(r, 1<<20, room.beginArrival(func() {}))
 			assert.True(t, p == nil, "a body of %d bytes is read", size)
-			seen := b.body()
+			seen := b.requestBody()
 			for i := range b.b {
 				b.b[i] = 'b'
 			}

@@ -98,10 +98,12 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 			found++
 		}
 	}
-	whole := func(kind string) func(string) string { return func(s string) string { return digestOf(e, kind, s) } }
-	one("Authorization", r.Header["Authorization"], func(s string) string { return authorized(e, s) })
+	whole := func(kind string) func(string) string {
+		return func(s string) string { return credentialDigest(e, kind, s) }
+	}
+	one("Authorization", r.Header["Authorization"], func(s string) string { return authorizationTenant(e, s) })
 	if c.Cookie != "" {
-		values := cookies(r, c.Cookie)
+		values := cookieValues(r, c.Cookie)
 		if len(values) == 1 {
 			values[0] = plainCookie(values[0])
 		}
@@ -111,7 +113,7 @@ func (c *Credentials) tenant(e *retrysafe.Engine, r *http.Request) (string, erro
 		one(c.HeaderSecret, r.Header[c.HeaderSecret], whole("secret"))
 	}
 	if cert := c.certificate(r); cert != nil {
-		name := holderOf(cert)
+		name := certificateHolder(cert)
 		if name == "" {
 			return "", problemFor(retrysafe.CodeTenantMissing, errors.New("the client certificate names no holder"))
 		}
@@ -136,9 +138,9 @@ func (c *Credentials) certificate(r *http.Request) *x509.Certificate {
 	return r.TLS.PeerCertificates[0]
 }
 
-// holderOf returns whom a certificate names: its subject, or if that is empty (SPIFFE,
+// certificateHolder returns whom a certificate names: its subject, or if that is empty (SPIFFE,
 // cert-manager) its alternative names. Empty: it names no one.
-func holderOf(cert *x509.Certificate) string {
+func certificateHolder(cert *x509.Certificate) string {
 	const emptySequence = "0\x00"
 	if subject := string(cert.RawSubject); subject != "" && subject != emptySequence {
 		return subject
@@ -175,17 +177,17 @@ func (c *Credentials) binding(r *http.Request) []byte {
 		return append([]byte("issuer\n"), cert.RawIssuer...)
 	}
 	isShown := func(value string) bool { return value != "" }
-	if c.Cookie != "" && slices.ContainsFunc(cookies(r, c.Cookie), func(v string) bool { return plainCookie(v) != "" }) ||
+	if c.Cookie != "" && slices.ContainsFunc(cookieValues(r, c.Cookie), func(v string) bool { return plainCookie(v) != "" }) ||
 		c.HeaderSecret != "" && slices.ContainsFunc(r.Header[c.HeaderSecret], isShown) {
 		return nil
 	}
 	shown := []string{}
 	if c.Binding == nil {
-		shown = append(shown, cookies(r, "")...)
+		shown = append(shown, cookieValues(r, "")...)
 	}
 	for _, b := range c.Binding {
 		if kind, name, _ := strings.Cut(b, ":"); kind == "cookie" {
-			for _, value := range cookies(r, name) {
+			for _, value := range cookieValues(r, name) {
 				shown = append(shown, name+"="+value)
 			}
 		} else {
@@ -199,9 +201,9 @@ func (c *Credentials) binding(r *http.Request) []byte {
 	return []byte("anonymous\n" + strings.Join(shown, "\n"))
 }
 
-// cookies returns the values of the cookies called name, as sent. If name is empty, it returns all
-// cookies, with their names.
-func cookies(r *http.Request, name string) (all []string) {
+// cookieValues returns the values of the cookies called name, as sent. If name is empty, it returns
+// all cookies, with their names.
+func cookieValues(r *http.Request, name string) (all []string) {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
 			pair = strings.Trim(pair, " \t")
@@ -231,52 +233,51 @@ func plainCookie(value string) string {
 	return value
 }
 
-func digestOf(e *retrysafe.Engine, kind, s string) string {
+func credentialDigest(e *retrysafe.Engine, kind, s string) string {
 	var space [512]byte // for the credentials of nearly all callers
 	sum := e.Digest(append(append(append(space[:0], kind...), 0), s...))
 	return string(hex.AppendEncode(append(append(space[:0], kind...), ':'), sum[:]))
 }
 
-// wholeOf returns a credential with its scheme in lower case and surplus spaces removed (RFC 9110,
-// section 11.4), so that every spelling names the same caller.
-func wholeOf(header string) string {
+// normalCredential returns a credential with its scheme in lower case and surplus spaces removed
+// (RFC 9110, section 11.4), so that every spelling names the same caller.
+func normalCredential(header string) string {
 	if !strings.Contains(header, " ") {
 		return header
 	}
-	scheme, rest := partsOf(header)
+	scheme, rest := splitScheme(header)
 	return scheme + " " + strings.TrimRight(rest, " ")
 }
 
-// hasName reports whether the tenant of a header is a mere name, which anyone can send.
-func hasName(header string) bool {
-	scheme, rest := partsOf(header)
+// isMereName reports whether the tenant of a header is a mere name, which anyone can send.
+func isMereName(header string) bool {
+	scheme, rest := splitScheme(header)
 	_, _, named := jwtSubject(rest)
 	return scheme == "basic" || scheme == "bearer" && named
 }
 
-// partsOf returns the scheme of a header, in lower case, and what follows it.
-func partsOf(header string) (scheme, rest string) {
+// splitScheme returns the scheme of a header, in lower case, and what follows it.
+func splitScheme(header string) (scheme, rest string) {
 	scheme, rest, _ = strings.Cut(header, " ")
 	return strings.ToLower(scheme), strings.TrimLeft(rest, " ")
 }
 
-// authorized returns the tenant of an Authorization header.
-func authorized(e *retrysafe.Engine, header string) string {
-	digest := func(kind, s string) string { return digestOf(e, kind, s) }
-	scheme, rest := partsOf(header)
+// authorizationTenant returns the tenant of an Authorization header.
+func authorizationTenant(e *retrysafe.Engine, header string) string {
+	scheme, rest := splitScheme(header)
 	if scheme == "basic" {
 		if raw, err := base64.StdEncoding.DecodeString(rest); err == nil {
 			if user, _, ok := strings.Cut(string(raw), ":"); ok {
-				return digest("basic", user)
+				return basicTenant(e, user)
 			}
 		}
 	}
 	if scheme == "bearer" {
 		if iss, sub, ok := jwtSubject(rest); ok {
-			return digest("jwt", iss+"\x00"+sub)
+			return tokenTenant(e, iss, sub)
 		}
 	}
-	return digest("credential", wholeOf(header))
+	return credentialDigest(e, "credential", normalCredential(header))
 }
 
 // jwtSubject reads iss and sub of a token that has the form of a JWT, without verifying it.
@@ -320,7 +321,7 @@ func (c *Credentials) Account(e *retrysafe.Engine, address func(*http.Request) s
 	}
 	return func(r *http.Request) string {
 		if header := r.Header.Get("Authorization"); header != "" {
-			return digestOf(e, "credential", wholeOf(header))
+			return credentialDigest(e, "credential", normalCredential(header))
 		}
 		if who, err := own.tenant(e, r); err == nil && who != "" {
 			return who
@@ -336,8 +337,9 @@ func remoteHost(r *http.Request) string {
 	return r.RemoteAddr
 }
 
-// secret reports whether only the owner of a secret, verified or not, can have the tenant of r.
-func (c *Credentials) secret(r *http.Request, tenant string) bool {
+// isSecretTenant reports whether only the owner of a secret, verified or not, can have the tenant
+// of r.
+func (c *Credentials) isSecretTenant(r *http.Request, tenant string) bool {
 	if tenant == "" {
 		return false
 	}
@@ -346,7 +348,7 @@ func (c *Credentials) secret(r *http.Request, tenant string) bool {
 		// no one has verified it, and a caller could hide the configured credential with it
 		return false
 	}
-	return header == "" || !hasName(header)
+	return header == "" || !isMereName(header)
 }
 
 var errOnlyNamed = errors.New("keys that are made of fields need a tenant that no one else can name: a user id of Basic or an unverified token is none, and where a cookie, a header or a certificate is configured only that counts")

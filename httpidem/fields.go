@@ -22,7 +22,7 @@ func IsToken(s string) bool {
 var tokenByte = func() (ok [256]bool) {
 	for c := range ok {
 		b := byte(c)
-		ok[c] = alpha(b) || digit(b) || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0
+		ok[c] = isAlpha(b) || isDigit(b) || strings.IndexByte("!#$%&'*+-.^_`|~", b) >= 0
 	}
 	return ok
 }()

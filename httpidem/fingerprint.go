@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
-// payloadSum is version 1 of the digest that distinguishes a duplicate from another request with
+// payloadDigest is version 1 of the digest that distinguishes a duplicate from another request with
 // the same key. Its form is frozen:
 //
 //	SHA-256("rs1\n" method "\n" path "\n" query "\n" media type "\n" hex(SHA-256(body)))
@@ -20,7 +20,7 @@ import (
 // The path is as sent, and query is what counts of the query. Only the media type of the content
 // type counts, without its parameters: the boundary of a multipart body differs in each retry, so
 // "--boundary" is read as "--".
-func payloadSum(r *http.Request, query string, body []byte) [sha256.Size]byte {
+func payloadDigest(r *http.Request, query string, body []byte) [sha256.Size]byte {
 	media := mediaType(r)
 	if strings.HasPrefix(media, "multipart/") {
 		if _, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && params["boundary"] != "" {
@@ -28,12 +28,12 @@ func payloadSum(r *http.Request, query string, body []byte) [sha256.Size]byte {
 		}
 	}
 	inner := sha256.Sum256(body)
-	return requestSum("rs1\n", r, query, media, inner[:])
+	return requestDigest("rs1\n", r, query, media, inner[:])
 }
 
-// requestSum is the digest of what counts of a request: a line for the version and each part of the
-// head, and inner, the digest of the body.
-func requestSum(version string, r *http.Request, query, media string, inner []byte) [sha256.Size]byte {
+// requestDigest is the digest of what counts of a request: a line for the version and each part of
+// the head, and inner, the digest of the body.
+func requestDigest(version string, r *http.Request, query, media string, inner []byte) [sha256.Size]byte {
 	var space [512]byte
 	b := append(space[:0], version...)
 	b = append(append(b, r.Method...), '\n')
@@ -83,21 +83,21 @@ const (
 	FingerprintJSON
 )
 
-// meaning makes the fingerprints of FingerprintJSON.
-type meaning struct {
-	rule *fingerprint.Compiled
-	mark uint8 // keeps fingerprints of different rules from being compared
+// fingerprintRule makes the fingerprints of FingerprintJSON.
+type fingerprintRule struct {
+	rule       *fingerprint.Compiled
+	ruleNumber uint8 // keeps fingerprints of different rules from being compared
 }
 
-// meaning compiles the rule; it returns nil if bodies are compared byte for byte.
-func (o *Options) meaning() (*meaning, error) {
+// fingerprintRule compiles the rule; it returns nil if bodies are compared byte for byte.
+func (o *Options) fingerprintRule() (*fingerprintRule, error) {
 	if o.Request.Fingerprint != FingerprintJSON {
 		return nil, nil //nolint:nilnil // no rule is needed
 	}
 	own := *o
 	// what Go and JavaScript read in different ways is compared byte for byte
 	own.Request.Rule.DistinctNames = true
-	rule, err := own.compiled()
+	rule, err := own.compileRule()
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +107,14 @@ func (o *Options) meaning() (*meaning, error) {
 		kind = "retrysafe json 2\n"
 	}
 	id = sha256.Sum256(append([]byte(kind), id[:]...))
-	return &meaning{rule: rule, mark: markOf(id)}, nil
+	return &fingerprintRule{rule: rule, ruleNumber: ruleNumberOf(id)}, nil
 }
 
-// markOf returns the number of a rule for Call.FingerprintRule.
-func markOf(id [sha256.Size]byte) uint8 { return 1 + id[0]%127 }
+// ruleNumberOf returns the number of a rule for Call.FingerprintRule.
+func ruleNumberOf(id [sha256.Size]byte) uint8 { return 1 + id[0]%127 }
 
-// compiled returns the rule, with the middleware's limit for a body.
-func (o *Options) compiled() (*fingerprint.Compiled, error) {
+// compileRule returns the rule, with the middleware's limit for a body.
+func (o *Options) compileRule() (*fingerprint.Compiled, error) {
 	rule := o.Request.Rule
 	if rule.MaxBytes == 0 && o.Limit.Body > 0 {
 		rule.MaxBytes = int(min(o.Limit.Body+64<<10, 64<<20)) // query and body
@@ -129,22 +129,23 @@ func isJSON(r *http.Request) bool {
 	return ok && fingerprint.IsJSON(media) && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// sum is version 1 of the digest of a request whose JSON counts by its meaning. Its form is frozen:
+// digest is version 1 of the digest of a request whose JSON counts by its meaning. Its form is
+// frozen:
 //
 //	SHA-256("rs2\n" method "\n" path "\n" query "\n" media type "\n" hex(fingerprint.Compiled.Sum of the body))
 //
-// For everything else, JSON that the rule cannot parse included, it is that of payloadSum, so the
-// two are never equal. The query, and the body of a form, are without what the rule ignores by
+// For everything else, JSON that the rule cannot parse included, it is that of payloadDigest, so
+// the two are never equal. The query, and the body of a form, are without what the rule ignores by
 // name.
-func (m *meaning) sum(r *http.Request, body []byte) [sha256.Size]byte {
+func (m *fingerprintRule) digest(r *http.Request, body []byte) [sha256.Size]byte {
 	media, query := mediaType(r), m.rule.LeaveOut(r.URL.RawQuery)
 	if kind, _, ok := reqfield.Media(r.Header); ok && kind == formURL && m.rule.IgnoresNames() {
 		body = []byte(m.rule.LeaveOut(string(body)))
 	}
 	if isJSON(r) {
 		if inner, err := m.rule.Sum(media, "", body); err == nil {
-			return requestSum("rs2\n", r, query, media, inner)
+			return requestDigest("rs2\n", r, query, media, inner)
 		}
 	}
-	return payloadSum(r, query, body)
+	return payloadDigest(r, query, body)
 }

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
 
@@ -45,7 +45,7 @@ func ParseKey(lines []string) (string, error) {
 		if !ok {
 			return "", errors.New("the value begins with a quote and is no String of RFC 8941: it needs a closing quote, printable ASCII, and no escapes but \\\" and \\\\")
 		}
-		if !parameters(rest) {
+		if !isParameters(rest) {
 			return "", errors.New("something other than parameters follows the closing quote; a list of keys is not allowed")
 		}
 		key = inside
@@ -116,15 +116,15 @@ func cutString(v string) (s, rest string, ok bool) {
 	return "", "", false
 }
 
-// parameters reports whether v consists of parameters of RFC 8941, section 3.1.2, alone.
-func parameters(v string) bool {
+// isParameters reports whether v consists of parameters of RFC 8941, section 3.1.2, alone.
+func isParameters(v string) bool {
 	for v != "" {
 		if v[0] != ';' {
 			return false
 		}
 		v = strings.TrimLeft(v[1:], " ")
-		n := span(v, func(c byte, first bool) bool {
-			return c >= 'a' && c <= 'z' || c == '*' || !first && (digit(c) || c == '_' || c == '-' || c == '.')
+		n := countLeading(v, func(c byte, first bool) bool {
+			return c >= 'a' && c <= 'z' || c == '*' || !first && (isDigit(c) || c == '_' || c == '-' || c == '.')
 		})
 		if n == 0 {
 			return false
@@ -156,30 +156,30 @@ func cutItem(v string) (rest string, ok bool) {
 			return "", false
 		}
 		inside := v[1 : end+1]
-		n := span(inside, func(c byte, _ bool) bool { return alpha(c) || digit(c) || c == '+' || c == '/' || c == '=' })
+		n := countLeading(inside, func(c byte, _ bool) bool { return isAlpha(c) || isDigit(c) || c == '+' || c == '/' || c == '=' })
 		return v[end+2:], n == len(inside)
 	case c == '?':
 		if len(v) < 2 || v[1] != '0' && v[1] != '1' {
 			return "", false
 		}
 		return v[2:], true
-	case c == '-' || digit(c):
-		n := span(v, func(c byte, first bool) bool { return digit(c) || first && c == '-' || !first && c == '.' })
-		return v[n:], digit(v[n-1])
-	case alpha(c) || c == '*':
-		n := span(v, func(c byte, _ bool) bool {
-			return alpha(c) || digit(c) || strings.IndexByte("!#$%&'*+-.^_`|~:/", c) >= 0
+	case c == '-' || isDigit(c):
+		n := countLeading(v, func(c byte, first bool) bool { return isDigit(c) || first && c == '-' || !first && c == '.' })
+		return v[n:], isDigit(v[n-1])
+	case isAlpha(c) || c == '*':
+		n := countLeading(v, func(c byte, _ bool) bool {
+			return isAlpha(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~:/", c) >= 0
 		})
 		return v[n:], true
 	}
 	return "", false
 }
 
-func digit(c byte) bool { return '0' <= c && c <= '9' }
-func alpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// span counts the leading bytes that fit.
-func span(v string, fits func(c byte, first bool) bool) int {
+// countLeading counts the leading bytes that fit.
+func countLeading(v string, fits func(c byte, first bool) bool) int {
 	for i := range len(v) {
 		if !fits(v[i], i == 0) {
 			return i
@@ -195,12 +195,12 @@ func (o *Options) keyField() (*reqfield.Field, error) {
 	}
 	f, err := reqfield.Parse(o.KeySource.Field)
 	if err == nil && !f.InBody() {
-		err = fmt.Errorf("%q is no field of a body; write it like /idempotency_key, and name headers in KeyHeader", o.KeySource.Field)
+		err = fmt.Errorf("%q is no field of a body; write it like /idempotency_key, and name headers in KeySource.Header", o.KeySource.Field)
 	}
 	return &f, err
 }
 
-// validateKeyField reports what is wrong with KeyField and FormKey.
+// validateKeyField reports what is wrong with KeySource.Field and KeySource.Form.
 func (o *Options) validateKeyField(wrong func(format string, args ...any)) {
 	if o.KeySource.Form && (o.Key.Derived() || o.Key == Off) {
 		wrong("KeySource.Form reads keys that forms bring, and Key takes none; leave one of them out")
@@ -217,9 +217,9 @@ func (o *Options) validateKeyField(wrong func(format string, args ...any)) {
 	}
 }
 
-// mayBeInField reports whether the body of r may have the key in KeySource.Field. A body that
+// mayHaveFieldKey reports whether the body of r may have the key in KeySource.Field. A body that
 // says in two ways what it is may have it too, and is refused when it is read.
-func (m *Middleware) mayBeInField(r *http.Request) bool {
+func (m *Middleware) mayHaveFieldKey(r *http.Request) bool {
 	if m.keyField == nil {
 		return false
 	}
@@ -245,11 +245,11 @@ func (m *Middleware) fieldKey(r *http.Request, lines []string, body []byte) (str
 	case errors.Is(err, reqfield.ErrEmpty), !errors.Is(err, reqfield.ErrAbsent):
 	case lines != nil:
 		if key, err = ParseKey(lines); err != nil {
-			return "", m.keyMalformed(r, err)
+			return "", m.keyMalformedProblem(r, err)
 		}
 		return key, nil
 	case m.o.Key == Required:
-		return "", m.keyMissing()
+		return "", m.keyMissingProblem()
 	default:
 		return "", nil
 	}
@@ -277,31 +277,32 @@ const (
 // retries by itself, and short enough for a second order of the same thing.
 const DefaultWindow = 10 * time.Second
 
-// madeMark begins the id of a key that was derived here. No client can send it: a client's key is
-// printable.
-const madeMark = "\x01"
+// derivedMark begins the id of a key that was derived here. No client can send it: a client's key
+// is printable.
+const derivedMark = "\x01"
 
-// maker derives keys for requests.
-type maker struct {
-	fields []reqfield.Field // what makes two requests the same; empty: everything that counts
-	rule   *fingerprint.Compiled
-	mark   uint8 // keeps sums of different rules from being compared
-	any    bool  // only the fields count
-	pass   bool  // a request without one of the fields is not guarded
+// keyDeriver derives keys for requests.
+type keyDeriver struct {
+	// what makes two requests the same; empty: everything that counts
+	fields         []reqfield.Field
+	rule           *fingerprint.Compiled
+	ruleNumber     uint8 // keeps sums of different rules from being compared
+	onlyFields     bool  // only the fields count
+	passIncomplete bool  // a request without one of the fields is not guarded
 }
 
-// forwarded names the key that inner services get in place of a derived one.
-const forwarded = "retrysafe forwarded"
+// forwardedKeyName names the key that inner services get in place of a derived one.
+const forwardedKeyName = "retrysafe forwarded"
 
 // Derived reports whether the keys of a mode are derived from requests instead of sent by clients.
 func (m KeyMode) Derived() bool { return m == Params || m == Fields }
 
-// maker compiles rule and fields; it returns nil if clients send the keys.
-func (o *Options) maker() (*maker, error) {
+// keyDeriver compiles rule and fields; it returns nil if clients send the keys.
+func (o *Options) keyDeriver() (*keyDeriver, error) {
 	if !o.Key.Derived() {
 		return nil, nil //nolint:nilnil // no key is derived
 	}
-	k := &maker{any: o.Request.AnyPayload, pass: o.Request.Missing == MissingPass}
+	k := &keyDeriver{onlyFields: o.Request.AnyPayload, passIncomplete: o.Request.Missing == MissingPass}
 	for _, text := range o.Request.Fields {
 		f, err := reqfield.Parse(text)
 		if err != nil {
@@ -311,15 +312,15 @@ func (o *Options) maker() (*maker, error) {
 	}
 	slices.SortFunc(k.fields, func(a, b reqfield.Field) int { return strings.Compare(a.Name(), b.Name()) })
 	var err error
-	if k.rule, err = o.compiled(); err != nil {
+	if k.rule, err = o.compileRule(); err != nil {
 		return nil, err
 	}
-	k.mark = markOf(k.rule.ID())
+	k.ruleNumber = ruleNumberOf(k.rule.ID())
 	return k, nil
 }
 
-// validateMade reports what is wrong with the rule, the fields or the mode.
-func (o *Options) validateMade(wrong func(format string, args ...any)) {
+// validateDerived reports what is wrong with the rule, the fields or the mode.
+func (o *Options) validateDerived(wrong func(format string, args ...any)) {
 	switch {
 	case o.Key == Fields && len(o.Request.Fields) == 0:
 		wrong("Key is Fields, and Fields names none; name what makes a request the same, for example $.poll")
@@ -344,8 +345,8 @@ func (o *Options) validateMade(wrong func(format string, args ...any)) {
 	case !o.Key.Derived() && o.Request.Fingerprint != FingerprintJSON && (len(o.Request.Rule.Only) > 0 || len(o.Request.Rule.Ignore) > 0 || o.Request.Rule.NumbersAsWritten):
 		wrong("Rule is for the keys Params and Fields and for FingerprintJSON; set one of them, or leave Rule out")
 	}
-	_, errMade := o.maker()
-	_, errMeaning := o.meaning()
+	_, errMade := o.keyDeriver()
+	_, errMeaning := o.fingerprintRule()
 	if err := errors.Join(errMade, errMeaning); err != nil {
 		wrong("Rule: %w", err)
 	}
@@ -366,28 +367,28 @@ func DerivedPolicy(own, base retrysafe.Policy) retrysafe.Policy {
 	return own
 }
 
-// make derives the id of a request, and the fingerprint that its duplicates must have. The id is
+// derive derives the id of a request, and the fingerprint that its duplicates must have. The id is
 // empty if the request lacks a field and passes without a guard.
-func (k *maker) make(r *http.Request, body []byte, x *claim) (id string, p *Problem) {
-	if !k.any {
+func (k *keyDeriver) derive(r *http.Request, body []byte, x *guardedCall) (id string, p *Problem) {
+	if !k.onlyFields {
 		sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 		if err != nil {
-			return "", unmade(err)
+			return "", notDerivedProblem(err)
 		}
 		if len(k.fields) == 0 {
-			return madeMark + base64.RawURLEncoding.EncodeToString(sum), nil
+			return derivedMark + base64.RawURLEncoding.EncodeToString(sum), nil
 		}
-		x.add(retrysafe.WithRuleFingerprint(k.mark, sum))
+		x.addOption(retrysafe.WithRuleFingerprint(k.ruleNumber, sum))
 	}
 	values, in, lacks := []byte("retrysafe fields 1\n"), reqfield.In(r, body), false
 	for _, f := range k.fields {
 		value, err := f.Of(in)
-		if k.pass && errors.Is(err, reqfield.ErrAbsent) {
+		if k.passIncomplete && errors.Is(err, reqfield.ErrAbsent) {
 			lacks = true // another field may still be one that can be read in two ways
 			continue
 		}
 		if err != nil {
-			return "", unmade(err)
+			return "", notDerivedProblem(err)
 		}
 		for _, text := range []string{f.Name(), value} {
 			values = append(binary.AppendUvarint(values, uint64(len(text))), text...)
@@ -397,22 +398,22 @@ func (k *maker) make(r *http.Request, body []byte, x *claim) (id string, p *Prob
 		return "", nil
 	}
 	digest := sha256.Sum256(values)
-	return madeMark + base64.RawURLEncoding.EncodeToString(digest[:]), nil
+	return derivedMark + base64.RawURLEncoding.EncodeToString(digest[:]), nil
 }
 
-// print sets the fingerprint of a request that sends a key. A request that the rule cannot parse is
-// compared byte for byte, and never equals one that it can parse.
-func (k *maker) print(r *http.Request, body []byte, x *claim) {
+// addFingerprint sets the fingerprint of a request that sends a key. A request that the rule cannot
+// parse is compared byte for byte, and never equals one that it can parse.
+func (k *keyDeriver) addFingerprint(r *http.Request, body []byte, x *guardedCall) {
 	sum, err := k.rule.Sum(r.Header.Get("Content-Type"), r.URL.RawQuery, body)
 	if err != nil {
-		whole := payloadSum(r, r.URL.RawQuery, body)
+		whole := payloadDigest(r, r.URL.RawQuery, body)
 		sum = whole[:]
 	}
-	x.add(retrysafe.WithRuleFingerprint(k.mark, sum))
+	x.addOption(retrysafe.WithRuleFingerprint(k.ruleNumber, sum))
 }
 
-// unmade says why no key could be derived.
-func unmade(err error) *Problem {
+// notDerivedProblem says why no key could be derived.
+func notDerivedProblem(err error) *Problem {
 	switch {
 	case errors.Is(err, fingerprint.ErrTooLarge):
 		return problemFor(retrysafe.CodeBodyTooLarge, err)
@@ -451,22 +452,22 @@ func tokenKey(tenant, token string) retrysafe.Key {
 	return retrysafe.Key{Tenant: retrysafe.KeyPart(tenant), Operation: tokenOperation, ID: retrysafe.KeyPart(token)}
 }
 
-// redeem returns what the call requires of a token.
-func (m *Middleware) redeem(tenant, token string) retrysafe.CallOption {
+// redeemToken returns what the call requires of a token.
+func (m *Middleware) redeemToken(tenant, token string) retrysafe.CallOption {
 	if m.o.KeySource.Tokens != nil {
 		return m.o.KeySource.Tokens.Redeem(tenant, token)
 	}
 	return retrysafe.MustBeIssued()
 }
 
-// mayBeInForm reports whether a request without a key in its header may have one in its body.
-func (m *Middleware) mayBeInForm(r *http.Request) bool {
+// mayHaveFormKey reports whether a request without a key in its header may have one in its body.
+func (m *Middleware) mayHaveFormKey(r *http.Request) bool {
 	return (m.o.Key == Token || m.o.KeySource.Form) && isForm(r)
 }
 
 // isForm reports whether the body of r may have form fields.
 func isForm(r *http.Request) bool {
-	media, boundary := formOf(r.Header)
+	media, boundary := formType(r.Header)
 	return media == formURL || media == formData && boundary != ""
 }
 
@@ -475,7 +476,7 @@ const (
 	formData = "multipart/form-data"
 )
 
-func formOf(h http.Header) (media, boundary string) {
+func formType(h http.Header) (media, boundary string) {
 	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil {
 		return "", ""
@@ -486,7 +487,7 @@ func formOf(h http.Header) (media, boundary string) {
 // formKey finds the key in the body of a form. The key is empty if there is none and none is
 // needed. Several fields of that name are refused, since services differ in which one they take.
 func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
-	media, boundary := formOf(h)
+	media, boundary := formType(h)
 	var values []string
 	whole := true
 	switch media {
@@ -499,7 +500,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 	if m.o.Key == Token {
 		switch {
 		case none:
-			return "", m.tokenMissing()
+			return "", m.tokenMissingProblem()
 		case len(values) > 1 || len(values[0]) > maxKey:
 			return "", problemFor(retrysafe.CodeTokenRefused, errors.New("the form has several tokens, or one that is too long"))
 		}
@@ -511,7 +512,7 @@ func (m *Middleware) formKey(h http.Header, body []byte) (string, *Problem) {
 		p.Detail = "The form cannot be read to its end. Nothing was done."
 		return "", p
 	case len(values) == 0 && m.o.Key == Required:
-		return "", m.keyMissing()
+		return "", m.keyMissingProblem()
 	case len(values) == 0:
 		return "", nil
 	case len(values) == 1:
@@ -571,7 +572,7 @@ func partFields(body []byte, boundary string) (values []string, whole bool) {
 	}
 }
 
-type clientKey struct{}
+type contextKey struct{}
 
 // ContextWithKey returns a context that carries the key of a logical action: one click, one
 // payment, one job. A [Transport] sends the requests under it with that key. A retry of the action
@@ -583,12 +584,12 @@ type clientKey struct{}
 //
 // A key has 1 to 255 octets of printable ASCII. That is checked when a request is sent.
 func ContextWithKey(ctx context.Context, key string) context.Context {
-	return context.WithValue(ctx, clientKey{}, key)
+	return context.WithValue(ctx, contextKey{}, key)
 }
 
 // KeyFrom returns the key that [ContextWithKey] put into ctx.
 func KeyFrom(ctx context.Context) (key string, ok bool) {
-	key, ok = ctx.Value(clientKey{}).(string)
+	key, ok = ctx.Value(contextKey{}).(string)
 	return key, ok
 }
 
@@ -599,8 +600,8 @@ type outgoingKey struct {
 	line    string // to be added; empty if the request already has it, or has no key
 }
 
-// put copies the fields of req to try and adds the key.
-func (k *outgoingKey) put(req, try *http.Request) {
+// setHeader copies the fields of req to try and adds the key.
+func (k *outgoingKey) setHeader(req, try *http.Request) {
 	if try.Header = req.Header.Clone(); try.Header == nil {
 		try.Header = http.Header{}
 	}
@@ -609,8 +610,8 @@ func (k *outgoingKey) put(req, try *http.Request) {
 	}
 }
 
-// keyFor returns the key of req, or an error if the key cannot be sent.
-func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
+// outgoingKeyFor returns the key of req, or an error if the key cannot be sent.
+func (t *Transport) outgoingKeyFor(req *http.Request) (outgoingKey, error) {
 	k := outgoingKey{name: "Idempotency-Key"}
 	if t.Header != "" {
 		k.name = http.CanonicalHeaderKey(t.Header)
@@ -624,16 +625,16 @@ func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 			return k, nil
 		}
 	}
-	if unkeyed(req.Method) || req.Method == http.MethodConnect {
+	if isUnkeyedMethod(req.Method) || req.Method == http.MethodConnect {
 		return k, nil
 	}
 	key, given := KeyFrom(req.Context())
 	switch {
-	case given && elsewhere(req):
-		if idempotent(req.Method) {
+	case given && goesToOtherHost(req):
+		if isIdempotentMethod(req.Method) {
 			return k, nil
 		}
-		return k, errElsewhere
+		return k, errOtherHost
 	case !given && t.NewKey == nil:
 		return k, nil
 	case !given:
@@ -647,8 +648,8 @@ func (t *Transport) keyFor(req *http.Request) (outgoingKey, error) {
 	return k, nil
 }
 
-// unkeyed reports whether requests of a method get no key.
-func unkeyed(method string) bool {
+// isUnkeyedMethod reports whether requests of a method get no key.
+func isUnkeyedMethod(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
@@ -656,33 +657,34 @@ func unkeyed(method string) bool {
 	return false
 }
 
-var errElsewhere = errors.New("httpidem: the server redirects this request to another host, which is not sent the key; " +
+var errOtherHost = errors.New("httpidem: the server redirects this request to another host, which is not sent the key; " +
 	"nothing was sent there: ask that host itself, or set the header of the key in CheckRedirect if it is to have it")
 
-// elsewhere reports whether req follows a redirect to another host than that of the first request.
-func elsewhere(req *http.Request) bool {
+// goesToOtherHost reports whether req follows a redirect to another host than that of the first
+// request.
+func goesToOtherHost(req *http.Request) bool {
 	first := req
 	for first.Response != nil {
 		if first = first.Response.Request; first == nil {
 			return true // the first request is not known
 		}
 	}
-	return first != req && !sameHost(first.URL, req.URL)
+	return first != req && !isSameOrigin(first.URL, req.URL)
 }
 
-// sameHost reports whether the origins (RFC 6454) are the same. It also accepts a redirect from
+// isSameOrigin reports whether the origins (RFC 6454) are the same. It also accepts a redirect from
 // http at port 80 to https at port 443: a key may move to a safer connection, never to a less safe
 // one.
-func sameHost(first, next *url.URL) bool {
+func isSameOrigin(first, next *url.URL) bool {
 	if first == nil || next == nil || !strings.EqualFold(first.Hostname(), next.Hostname()) {
 		return false
 	}
-	from, to := origin(first), origin(next)
+	from, to := schemeAndPort(first), schemeAndPort(next)
 	return from == to || from == "http:80" && to == "https:443"
 }
 
-// origin returns the scheme and the port of u.
-func origin(u *url.URL) string {
+// schemeAndPort returns the scheme and the port of u.
+func schemeAndPort(u *url.URL) string {
 	scheme, port := strings.ToLower(u.Scheme), u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[scheme]

@@ -35,8 +35,8 @@ type Age struct {
 // leastAge allows for clocks that are kept by NTP and for a slow line.
 const leastAge = 5 * time.Second
 
-// inHead reports whether the time is in a header.
-func (a *Age) inHead() bool {
+// isInHeader reports whether the time is in a header.
+func (a *Age) isInHeader() bool {
 	f, err := reqfield.Parse(a.Field)
 	return err == nil && f.InHeader()
 }
@@ -49,14 +49,14 @@ func (a *Age) validate() error {
 	return nil
 }
 
-// ager is a compiled Age.
-type ager struct {
+// ageLimit is a compiled Age.
+type ageLimit struct {
 	field reqfield.Field
 	max   time.Duration
 	now   func() time.Time
 }
 
-func (a *Age) compile() *ager {
+func (a *Age) compile() *ageLimit {
 	if a == nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (a *Age) compile() *ager {
 	if err != nil {
 		panic(err) // validated before
 	}
-	c := &ager{field: field, max: a.Max, now: a.Now}
+	c := &ageLimit{field: field, max: a.Max, now: a.Now}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -72,28 +72,28 @@ func (a *Age) compile() *ager {
 }
 
 // check refuses a request that is too old, too far ahead, or does not say when it was made.
-func (a *ager) check(r *http.Request, body []byte) *Problem {
+func (a *ageLimit) check(r *http.Request, body []byte) *Problem {
 	if a == nil {
 		return nil
 	}
 	text, err := a.field.Of(reqfield.In(r, body))
 	if err != nil {
-		return untimely(err, "It does not say in the one place for it when it was made.")
+		return timeProblem(err, "It does not say in the one place for it when it was made.")
 	}
 	made, ok := parseTime(text)
 	if !ok {
-		return untimely(errors.New("the time has none of the known forms"), "Its time is neither RFC 3339 nor a date of HTTP nor seconds or milliseconds since 1970.")
+		return timeProblem(errors.New("the time has none of the known forms"), "Its time is neither RFC 3339 nor a date of HTTP nor seconds or milliseconds since 1970.")
 	}
 	switch age := a.now().Sub(made); {
 	case age > a.max:
-		return untimely(fmt.Errorf("it was made %v ago", age), "It was made too long ago. Make it again, with the time of now.")
+		return timeProblem(fmt.Errorf("it was made %v ago", age), "It was made too long ago. Make it again, with the time of now.")
 	case age < -a.max:
-		return untimely(fmt.Errorf("it will be made in %v", -age), "Its time lies ahead: set the clock.")
+		return timeProblem(fmt.Errorf("it will be made in %v", -age), "Its time lies ahead: set the clock.")
 	}
 	return nil
 }
 
-func untimely(cause error, detail string) *Problem {
+func timeProblem(cause error, detail string) *Problem {
 	p := problemFor(retrysafe.CodeTimeRefused, cause)
 	p.Detail = detail + " Nothing was done."
 	return p
@@ -116,14 +116,14 @@ func parseTime(s string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// rated reports whether requests of a method are counted.
-func (m *Middleware) rated(method string) bool {
+// isRateLimited reports whether requests of a method are counted.
+func (m *Middleware) isRateLimited(method string) bool {
 	return slices.Contains(m.o.Limit.RateMethods, method) || slices.Contains(m.o.Limit.RateMethods, "*")
 }
 
-// tooOften counts a request, and returns a problem if it exceeds the rate. It never counts by the
+// checkRate counts a request, and returns a problem if it exceeds the rate. It never counts by the
 // path as sent: a path has many spellings, and each would have a rate of its own.
-func (m *Middleware) tooOften(r *http.Request) *Problem {
+func (m *Middleware) checkRate(r *http.Request) *Problem {
 	by, what := m.o.Limit.RateBy, m.o.Limit.RateName
 	if by == nil {
 		by = m.o.Tenant

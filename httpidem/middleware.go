@@ -34,13 +34,13 @@ type Middleware struct {
 	account func(*http.Request) string // who limits and rates count; nil: the tenant
 	policy  retrysafe.Policy
 	// bodyLimit is the largest answer body that is stored.
-	bodyLimit int64
-	maker     *maker          // nil if clients send the keys
-	keyField  *reqfield.Field // nil: no body has the key
-	outcome   *bodyOutcome    // nil: the status says how a request ended
-	meaning   *meaning        // nil if bodies are compared byte for byte
-	age       *ager           // nil without LimitOptions.Age
-	contract  *profile
+	bodyLimit       int64
+	keyDeriver      *keyDeriver      // nil if clients send the keys
+	keyField        *reqfield.Field  // nil: no body has the key
+	outcome         *bodyOutcome     // nil: the status says how a request ended
+	fingerprintRule *fingerprintRule // nil if bodies are compared byte for byte
+	age             *ageLimit        // nil without LimitOptions.Age
+	dialect         *dialect
 }
 
 // New returns a middleware. It panics if [Options.Validate] returns an error.
@@ -54,19 +54,19 @@ func New(e *retrysafe.Engine, o *Options) *Middleware {
 	if err := o.Validate(e.Policy()); err != nil {
 		panic(err)
 	}
-	m := &Middleware{source: e, given: *o, o: *o, policy: o.policy(e.Policy()), age: o.Limit.Age.compile(), contract: o.Contract.profile()}
+	m := &Middleware{source: e, given: *o, o: *o, policy: o.policy(e.Policy()), age: o.Limit.Age.compile(), dialect: o.Contract.dialect()}
 	if o.Credentials != nil {
 		m.o.Tenant, m.o.Binding = o.Credentials.TenantAndBinding(e)
 	}
 	if m.account = o.Limit.Account; m.account == nil && o.Credentials != nil {
 		m.account = o.Credentials.Account(e, nil)
 	}
-	m.o.fill()
+	m.o.fillDefaults()
 	var err error
-	if m.maker, err = m.o.maker(); err != nil {
+	if m.keyDeriver, err = m.o.keyDeriver(); err != nil {
 		panic(err)
 	}
-	if m.meaning, err = m.o.meaning(); err != nil {
+	if m.fingerprintRule, err = m.o.fingerprintRule(); err != nil {
 		panic(err)
 	}
 	if m.keyField, err = m.o.keyField(); err != nil {
@@ -110,11 +110,11 @@ func (m *Middleware) With(change func(*Options)) *Middleware {
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guarded := slices.Contains(m.o.Request.Methods, r.Method)
-		if guarded && m.contract.echo && m.o.Key != Off {
-			m.echo(w, r)
+		if guarded && m.dialect.echo && m.o.Key != Off {
+			m.echoKey(w, r)
 		}
-		if m.o.Limit.Rate.PerSecond > 0 && m.rated(r.Method) {
-			if p := m.tooOften(r); p != nil {
+		if m.o.Limit.Rate.PerSecond > 0 && m.isRateLimited(r.Method) {
+			if p := m.checkRate(r); p != nil {
 				m.Problem(w, r, p)
 				return
 			}
@@ -131,12 +131,12 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		lines := m.keyLines(r)
 		switch {
-		case lines != nil, m.o.Key.Derived(), m.mayBeInForm(r), m.mayBeInField(r):
+		case lines != nil, m.o.Key.Derived(), m.mayHaveFormKey(r), m.mayHaveFieldKey(r):
 			m.guard(w, r, next, lines)
 		case m.o.Key == Token:
-			m.Problem(w, r, m.tokenMissing())
+			m.Problem(w, r, m.tokenMissingProblem())
 		case m.o.Key == Required:
-			m.Problem(w, r, m.keyMissing())
+			m.Problem(w, r, m.keyMissingProblem())
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -160,7 +160,7 @@ func (m *Middleware) keyLines(r *http.Request) []string {
 // their own.
 func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	p.Type = m.o.Docs + p.Code + ".md"
-	p.under(m.contract)
+	p.applyDialect(m.dialect)
 	if m.o.ErrorHandler != nil {
 		m.o.ErrorHandler(w, r, p)
 		return
@@ -168,25 +168,25 @@ func (m *Middleware) Problem(w http.ResponseWriter, r *http.Request, p *Problem)
 	p.ServeHTTP(w, r)
 }
 
-// asker is the caller of a request, and the key that it asks for.
-type asker struct {
+// requester is the caller of a request, and the key that it asks for.
+type requester struct {
 	tenant, id string // id is empty while the key may be in the body
 	key        retrysafe.Key
 }
 
-// identify returns the caller, and the key if the request has one in its header.
-func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Problem) {
+// identifyCaller returns the caller, and the key if the request has one in its header.
+func (m *Middleware) identifyCaller(r *http.Request, lines []string) (who requester, p *Problem) {
 	var id string
 	var err error
 	if lines != nil {
 		if id, err = ParseKey(lines); err != nil {
-			return who, m.keyMalformed(r, err)
+			return who, m.keyMalformedProblem(r, err)
 		}
 	}
 	if who.tenant, err = m.o.Tenant(r); err != nil {
 		return who, tenantProblem(err)
 	}
-	if m.o.Key == Fields && m.o.Credentials != nil && !m.o.Credentials.secret(r, who.tenant) {
+	if m.o.Key == Fields && m.o.Credentials != nil && !m.o.Credentials.isSecretTenant(r, who.tenant) {
 		return who, problemFor(retrysafe.CodeTenantMissing, errOnlyNamed)
 	}
 	if lines != nil {
@@ -195,8 +195,8 @@ func (m *Middleware) identify(r *http.Request, lines []string) (who asker, p *Pr
 	return who, p
 }
 
-// headerOf returns the name of the header that carries the key of r.
-func (m *Middleware) headerOf(r *http.Request) string {
+// keyHeader returns the name of the header that carries the key of r.
+func (m *Middleware) keyHeader(r *http.Request) string {
 	for _, name := range m.o.KeySource.Header {
 		if len(r.Header.Values(name)) > 0 {
 			return name
@@ -205,8 +205,8 @@ func (m *Middleware) headerOf(r *http.Request) string {
 	return m.o.KeySource.Header[0]
 }
 
-// places describes where a key or a token may be sent.
-func (m *Middleware) places() string {
+// keyPlaces describes where a key or a token may be sent.
+func (m *Middleware) keyPlaces() string {
 	text := strings.Join(m.o.KeySource.Header, " or ")
 	if m.o.KeySource.Form || m.o.Key == Token {
 		text += ", or in the field " + TokenField + " of a form"
@@ -217,31 +217,31 @@ func (m *Middleware) places() string {
 	return text
 }
 
-func (m *Middleware) tokenMissing() *Problem {
+func (m *Middleware) tokenMissingProblem() *Problem {
 	p := problemFor(retrysafe.CodeTokenMissing, nil)
-	p.Detail = "Ask for a token first, and send it in " + m.places() + ". Nothing was done."
+	p.Detail = "Ask for a token first, and send it in " + m.keyPlaces() + ". Nothing was done."
 	return p
 }
 
-// keyMissing says where this service looks for keys.
-func (m *Middleware) keyMissing() *Problem {
+// keyMissingProblem says where this service looks for keys.
+func (m *Middleware) keyMissingProblem() *Problem {
 	p := problemFor(retrysafe.CodeKeyMissing, nil)
-	p.Detail = "Send a random key in " + m.places() + ", one per logical action, and the same one in each retry. Nothing was done."
+	p.Detail = "Send a random key in " + m.keyPlaces() + ", one per logical action, and the same one in each retry. Nothing was done."
 	return p
 }
 
-// keyMalformed says what is wrong with the header that carries the key.
-func (m *Middleware) keyMalformed(r *http.Request, err error) *Problem {
+// keyMalformedProblem says what is wrong with the header that carries the key.
+func (m *Middleware) keyMalformedProblem(r *http.Request, err error) *Problem {
 	p := problemFor(retrysafe.CodeKeyMalformed, err)
-	p.Detail = "In " + m.headerOf(r) + ", " + err.Error() + ". Nothing was done."
+	p.Detail = "In " + m.keyHeader(r) + ", " + err.Error() + ". Nothing was done."
 	return p
 }
 
-func (m *Middleware) keyTooShort() *Problem {
+func (m *Middleware) keyTooShortProblem() *Problem {
 	p := problemFor(retrysafe.CodeKeyTooShort, nil)
 	p.Detail = fmt.Sprintf("This request names no caller, so nothing but its key tells it from those of strangers, and a short key can be guessed. "+
 		"Send at least %d characters in %s, 128 random bits or more, for example a UUID; or send a credential, with which a key of any length will do. "+
-		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.KeySource.MinLength, m.places())
+		"Some browsers fill in a shorter key if the page sets none. Nothing was done.", m.o.KeySource.MinLength, m.keyPlaces())
 	return p
 }
 
@@ -256,18 +256,18 @@ func tenantProblem(err error) *Problem {
 }
 
 // setKey sets the id and the key of who.
-func (m *Middleware) setKey(r *http.Request, who *asker, id string) *Problem {
+func (m *Middleware) setKey(r *http.Request, who *requester, id string) *Problem {
 	who.id = id
 	if m.o.Key == Token {
 		who.key = tokenKey(who.tenant, id)
 		return nil
 	}
-	made := strings.HasPrefix(id, madeMark)
+	made := strings.HasPrefix(id, derivedMark)
 	switch {
 	case who.tenant == "" && made: // two strangers may send the same request
-		return problemFor(retrysafe.CodeTenantMissing, errNobody)
+		return problemFor(retrysafe.CodeTenantMissing, errNoTenant)
 	case who.tenant == "" && len(id) < m.o.KeySource.MinLength:
-		return m.keyTooShort()
+		return m.keyTooShortProblem()
 	}
 	operation := m.o.Request.Operation(r)
 	if operation == "" && m.o.Key == Fields {
@@ -283,29 +283,29 @@ func (m *Middleware) setKey(r *http.Request, who *asker, id string) *Problem {
 }
 
 var (
-	errNobody      = errors.New("keys that are made of requests need a tenant: set Tenant, or to Global if all callers are to be one")
+	errNoTenant    = errors.New("keys that are made of requests need a tenant: set Tenant, or to Global if all callers are to be one")
 	errNoOperation = errors.New("the function Operation returned no name, and Key is Fields")
 )
 
-// holds reports whether outer, the attempt of an outer guard, has the same key. This guard would
+// isHeldBy reports whether outer, the attempt of an outer guard, has the same key. This guard would
 // wait for it for ever.
-func (m *Middleware) holds(outer *retrysafe.Attempt, key retrysafe.Key) bool {
+func (m *Middleware) isHeldBy(outer *retrysafe.Attempt, key retrysafe.Key) bool {
 	return outer.Layer() == m.layer && outer.Key() == key
 }
 
 // guard runs next at most once per key.
 func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
 	head := lines
-	if m.mayBeInField(r) {
+	if m.mayHaveFieldKey(r) {
 		head = nil // the body is looked at first
 	}
-	who, p := m.identify(r, head)
+	who, p := m.identifyCaller(r, head)
 	if p != nil {
 		m.Problem(w, r, p)
 		return
 	}
 	outer, inside := retrysafe.AttemptFrom(r.Context())
-	if inside && m.holds(outer, who.key) {
+	if inside && m.isHeldBy(outer, who.key) {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -329,38 +329,38 @@ func (m *Middleware) guard(w http.ResponseWriter, r *http.Request, next http.Han
 			return
 		}
 	}
-	x := claims.Get().(*claim) //nolint:errcheck // the pool has nothing else
+	x := guardedCalls.Get().(*guardedCall) //nolint:errcheck // the pool has nothing else
 	defer func() {
-		*x = claim{}
-		claims.Put(x)
+		*x = guardedCall{}
+		guardedCalls.Put(x)
 	}()
 	if who.id == "" {
 		switch p := m.setKeyFromBody(r, lines, body.b, &who, x); {
 		case p != nil:
 			m.Problem(w, r, p)
 			return
-		case who.id == "" || inside && m.holds(outer, who.key):
-			m.pass(w, r, next, body)
+		case who.id == "" || inside && m.isHeldBy(outer, who.key):
+			m.passUnguarded(w, r, next, body)
 			return
 		}
 	}
-	m.claim(w, r, next, &who, body, x)
+	m.claimKey(w, r, next, &who, body, x)
 }
 
-// claim claims the key of a request, and runs next or answers in its place.
-func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Handler, who *asker, body *buffer, x *claim) {
-	m.describe(r, who, body.b, x)
+// claimKey claims the key of a request, and runs next or answers in its place.
+func (m *Middleware) claimKey(w http.ResponseWriter, r *http.Request, next http.Handler, who *requester, body *buffer, x *guardedCall) {
+	m.addCallOptions(r, who, body.b, x)
 	var a *retrysafe.Attempt
 	var p *Problem
 	var err error
 	if m.o.Ready != nil || m.o.Admit != nil {
 		a, p, err = m.beginIfAdmitted(r, who.key, x)
 	} else {
-		a, err = m.engine.BeginTo(r.Context(), who.key, &x.found, x.opts...)
+		a, err = m.engine.BeginTo(r.Context(), who.key, &x.record, x.options...)
 	}
 	busy := m.o.Answer.InProgress != nil && errors.Is(err, retrysafe.ErrInProgress)
 	if err != nil && p == nil && !busy {
-		p = m.refused(r, who.tenant, err)
+		p = m.refusalProblem(r, who.tenant, err)
 	}
 	switch {
 	case p != nil:
@@ -368,42 +368,43 @@ func (m *Middleware) claim(w http.ResponseWriter, r *http.Request, next http.Han
 	case busy:
 		m.o.Answer.InProgress.send(w)
 	case a == nil:
-		m.replay(w, r, &x.found)
+		m.replayRecord(w, r, &x.record)
 	default:
-		m.run(w, r, next, a, body, who.id)
+		m.runHandler(w, r, next, a, body, who.id)
 	}
 }
 
-// describe sets what the engine compares and counts: the fingerprint, the account and the binding.
-func (m *Middleware) describe(r *http.Request, who *asker, body []byte, x *claim) {
+// addCallOptions sets what the engine compares and counts: the fingerprint, the account and the
+// binding.
+func (m *Middleware) addCallOptions(r *http.Request, who *requester, body []byte, x *guardedCall) {
 	switch {
-	case strings.HasPrefix(who.id, madeMark):
-	case m.maker != nil: // RequestOptions.Rule also applies to a request that sends a key
-		m.maker.print(r, body, x)
-	case m.meaning != nil:
-		x.print = m.meaning.sum(r, body)
-		x.add(retrysafe.WithRuleFingerprint(m.meaning.mark, x.print[:]))
+	case strings.HasPrefix(who.id, derivedMark):
+	case m.keyDeriver != nil: // RequestOptions.Rule also applies to a request that sends a key
+		m.keyDeriver.addFingerprint(r, body, x)
+	case m.fingerprintRule != nil:
+		x.fingerprint = m.fingerprintRule.digest(r, body)
+		x.addOption(retrysafe.WithRuleFingerprint(m.fingerprintRule.ruleNumber, x.fingerprint[:]))
 	default:
-		x.print = payloadSum(r, r.URL.RawQuery, body)
-		x.add(retrysafe.WithFingerprint(x.print[:]))
+		x.fingerprint = payloadDigest(r, r.URL.RawQuery, body)
+		x.addOption(retrysafe.WithFingerprint(x.fingerprint[:]))
 	}
-	x.add(retrysafe.Detached())
+	x.addOption(retrysafe.Detached())
 	if l := &m.policy.Limits; m.account != nil && (l.Live > 0 || l.PerSecond > 0 || l.Bytes > 0) {
-		x.add(retrysafe.WithAccount(m.account(r)))
+		x.addOption(retrysafe.WithAccount(m.account(r)))
 	}
 	if m.o.Binding != nil {
-		x.add(retrysafe.WithBinding(m.o.Binding(r)))
+		x.addOption(retrysafe.WithBinding(m.o.Binding(r)))
 	}
 	if m.o.Key == Token {
-		x.add(m.redeem(who.tenant, who.id))
+		x.addOption(m.redeemToken(who.tenant, who.id))
 	}
 }
 
-// refused returns the problem for an error of the engine.
-func (m *Middleware) refused(r *http.Request, tenant string, err error) *Problem {
+// refusalProblem returns the problem for an error of the engine.
+func (m *Middleware) refusalProblem(r *http.Request, tenant string, err error) *Problem {
 	p := problemOf(err, m.policy.Duplicate == retrysafe.Reject)
 	if p.Code == "principal-changed" {
-		p = m.changed(tenant, r, err)
+		p = m.bindingChangedProblem(tenant, r, err)
 	}
 	if m.o.Key == Fields && p.Code == "payload-mismatch" {
 		p.Title, p.Detail = "This was asked for before, in another way", "Its key is made of fields that an earlier request had too. Nothing was done."
@@ -411,8 +412,8 @@ func (m *Middleware) refused(r *http.Request, tenant string, err error) *Problem
 	return p
 }
 
-// changed returns the problem for a duplicate with another binding.
-func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem {
+// bindingChangedProblem returns the problem for a duplicate with another binding.
+func (m *Middleware) bindingChangedProblem(tenant string, r *http.Request, err error) *Problem {
 	if m.o.Credentials != nil && tenant == "" && r.Header.Get("Authorization") == "" {
 		return problemFor(retrysafe.CodeCookiesChanged, err)
 	}
@@ -421,12 +422,12 @@ func (m *Middleware) changed(tenant string, r *http.Request, err error) *Problem
 
 // setKeyFromBody sets the id and the key of who by the body, where the key may be or of which it is
 // made. lines are those of the header. The id stays empty if there is no key and none is needed.
-func (m *Middleware) setKeyFromBody(r *http.Request, lines []string, body []byte, who *asker, x *claim) (p *Problem) {
+func (m *Middleware) setKeyFromBody(r *http.Request, lines []string, body []byte, who *requester, x *guardedCall) (p *Problem) {
 	var id string
 	switch {
-	case m.maker != nil:
-		id, p = m.maker.make(r, body, x)
-	case m.mayBeInField(r):
+	case m.keyDeriver != nil:
+		id, p = m.keyDeriver.derive(r, body, x)
+	case m.mayHaveFieldKey(r):
 		id, p = m.fieldKey(r, lines, body)
 	default:
 		id, p = m.formKey(r.Header, body)
@@ -437,40 +438,40 @@ func (m *Middleware) setKeyFromBody(r *http.Request, lines []string, body []byte
 	return m.setKey(r, who, id)
 }
 
-// pass runs next without a guard for a request whose body has been read.
-func (m *Middleware) pass(w http.ResponseWriter, r *http.Request, next http.Handler, body *buffer) {
+// passUnguarded runs next without a guard for a request whose body has been read.
+func (m *Middleware) passUnguarded(w http.ResponseWriter, r *http.Request, next http.Handler, body *buffer) {
 	r = r.WithContext(r.Context())
-	r.Body = body.body()
+	r.Body = body.requestBody()
 	next.ServeHTTP(w, r)
 }
 
-// claim holds what a guarded request needs until the engine has decided whether it runs. Neither
-// the engine nor a handler keeps a reference to it, so it can be reused.
-type claim struct {
-	print [sha256.Size]byte
-	opts  []retrysafe.CallOption // in room
-	room  [5]retrysafe.CallOption
-	found retrysafe.Record
+// guardedCall holds what a guarded request needs until the engine has decided whether it runs.
+// Neither the engine nor a handler keeps a reference to it, so it can be reused.
+type guardedCall struct {
+	fingerprint [sha256.Size]byte
+	options     []retrysafe.CallOption // in room
+	optionSpace [5]retrysafe.CallOption
+	record      retrysafe.Record
 }
 
-func (x *claim) add(o retrysafe.CallOption) {
-	if x.opts == nil {
-		x.opts = x.room[:0]
+func (x *guardedCall) addOption(o retrysafe.CallOption) {
+	if x.options == nil {
+		x.options = x.optionSpace[:0]
 	}
-	x.opts = append(x.opts, o)
+	x.options = append(x.options, o)
 }
 
-var claims = sync.Pool{New: func() any { return new(claim) }}
+var guardedCalls = sync.Pool{New: func() any { return new(guardedCall) }}
 
-// known reports whether the key is in progress or finished. A duplicate of such a key is answered
-// whatever the limits are.
-func (m *Middleware) known(r *http.Request, key retrysafe.Key) bool {
+// isKnownKey reports whether the key is in progress or finished. A duplicate of such a key is
+// answered whatever the limits are.
+func (m *Middleware) isKnownKey(r *http.Request, key retrysafe.Key) bool {
 	rec, err := m.engine.Lookup(r.Context(), key)
 	return err == nil && (rec.State == retrysafe.StateInProgress || rec.State.Finished())
 }
 
-// notReady returns the problem if the service is not ready, as Options.Ready says, or nil.
-func (m *Middleware) notReady(r *http.Request) *Problem {
+// notReadyProblem returns the problem if the service is not ready, as Options.Ready says, or nil.
+func (m *Middleware) notReadyProblem(r *http.Request) *Problem {
 	if m.o.Ready == nil {
 		return nil
 	}
@@ -481,19 +482,19 @@ func (m *Middleware) notReady(r *http.Request) *Problem {
 }
 
 // beginIfAdmitted claims the key if Options.Ready and Options.Admit let the request through.
-func (m *Middleware) beginIfAdmitted(r *http.Request, key retrysafe.Key, x *claim) (a *retrysafe.Attempt, refused *Problem, err error) {
-	if p := m.notReady(r); p != nil {
+func (m *Middleware) beginIfAdmitted(r *http.Request, key retrysafe.Key, x *guardedCall) (a *retrysafe.Attempt, refused *Problem, err error) {
+	if p := m.notReadyProblem(r); p != nil {
 		return nil, p, nil
 	}
 	if m.o.Admit != nil {
 		begun, refused := m.o.Admit(r)
-		if refused != nil && !m.known(r, key) {
+		if refused != nil && !m.isKnownKey(r, key) {
 			return nil, refused, nil
 		}
 		if begun != nil {
 			defer func() { begun(a != nil) }() // also if BeginTo panics
 		}
 	}
-	a, err = m.engine.BeginTo(r.Context(), key, &x.found, x.opts...)
+	a, err = m.engine.BeginTo(r.Context(), key, &x.record, x.options...)
 	return a, nil, err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/testclient"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 func newMiddleware(t *testing.T, o *httpidem.Options) *httpidem.Middleware {

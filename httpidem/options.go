@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 )
 
 // KeyMode says where the key of a request comes from.
@@ -271,7 +271,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpidem: "+format, args...)) }
 	given := o
-	o = given.underContract()
+	o = given.withDialect()
 	switch {
 	case o.Credentials != nil && (o.Tenant != nil || o.Binding != nil):
 		wrong("Credentials are set beside Tenant or Binding, which they make; leave out one of both")
@@ -290,7 +290,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Answer.Keep == KeepNever && o.Answer.KeepCookies {
 		wrong("KeepCookies stores cookies with the answer, and Answer.Keep is KeepNever; leave one of them out")
 	}
-	o.validateMade(wrong)
+	o.validateDerived(wrong)
 	o.validateKeyField(wrong)
 	o.validateContract(given, &p, wrong)
 	o.validateNotRun(&p, wrong)
@@ -302,7 +302,7 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	if o.Limit.Age != nil {
 		if err := o.Limit.Age.validate(); err != nil {
 			wrong("%w", err)
-		} else if !o.Limit.Age.inHead() && !o.Key.Derived() {
+		} else if !o.Limit.Age.isInHeader() && !o.Key.Derived() {
 			wrong("Age.Field is %q, in what a key is bound to: a retry with another time would be another request; take the time from a header, or make keys here (Params, Fields)", o.Limit.Age.Field)
 		}
 		if o.Key == Off {
@@ -351,15 +351,15 @@ func (o *Options) policy(base retrysafe.Policy) retrysafe.Policy {
 		return DerivedPolicy(o.Policy, base).Or(base)
 	}
 	own := o.Policy
-	if least := o.Contract.profile().retention; own.Retention == 0 && base.WithDefaults().Retention < least {
+	if least := o.Contract.dialect().retention; own.Retention == 0 && base.WithDefaults().Retention < least {
 		own.Retention = least
 	}
 	return own.Or(base)
 }
 
-// fill sets the defaults.
-func (o *Options) fill() {
-	*o = *o.underContract()
+// fillDefaults sets the defaults.
+func (o *Options) fillDefaults() {
+	*o = *o.withDialect()
 	if o.Contract == 0 {
 		o.Contract = ContractCustom
 	}

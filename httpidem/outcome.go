@@ -1,127 +1,20 @@
 package httpidem
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/notrun"
 	"github.com/retrysafe/retrysafe/internal/reqfield"
 )
-
-// run runs the handler, under a context that does not end when the client hangs up.
-func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handler, a *retrysafe.Attempt, body *buffer, id string) {
-	inner := r.WithContext(a.Context())
-	inner.Header = maps.Clone(r.Header)
-	// a duplicate may not accept the coding that the first request did
-	inner.Header["Accept-Encoding"] = identity
-	if strings.HasPrefix(id, madeMark) {
-		// inner services can recognise duplicates by this key. Another caller, or a later request,
-		// has another key.
-		for _, name := range m.o.KeySource.Header {
-			delete(inner.Header, name)
-		}
-		inner.Header[m.o.KeySource.Header[0]] = []string{a.KeyFor(forwarded)}
-	}
-	inner.Body, inner.ContentLength, inner.GetBody = body.body(), int64(len(body.b)), nil
-	inner.TransferEncoding = nil
-	m.work(newCapture(m, w, r), inner, next, a)
-}
-
-// work runs next with c as its ResponseWriter, and finishes the attempt by the answer.
-func (m *Middleware) work(c *capture, inner *http.Request, next http.Handler, a *retrysafe.Attempt) {
-	c.attempt, c.inner = a, inner
-	defer func() {
-		if !c.closed { // a panic or Goexit is under way; it is not stopped
-			c.crash()
-		}
-		if !a.Ended() && !c.detached {
-			m.crashed(inner.Context(), a)
-		}
-		c.body.free()
-		if c.head != nil {
-			c.head.free()
-		}
-	}()
-	next.ServeHTTP(c, inner)
-	c.close()
-	m.settle(c)
-}
-
-var identity = []string{"identity"}
-
-var errNotExecuted = retrysafe.NothingDone(errors.New("the handler says that nothing was done"))
-
-var errHandlerCrashed = errors.New("the handler panicked or ended its goroutine")
-
-func (m *Middleware) crashed(ctx context.Context, a *retrysafe.Attempt) {
-	if m.policy.OnDoubt == retrysafe.Reexecute {
-		_ = a.Release(ctx, errHandlerCrashed)
-		return
-	}
-	_ = a.LeaveInDoubt(ctx, errHandlerCrashed)
-}
-
-// settle records what the handler did, and then sends the answer: an answer that a client has
-// received in full is stored.
-func (m *Middleware) settle(c *capture) {
-	a, ctx := c.attempt, c.r.Context()
-	if a.Ended() || c.detached { // the handler has finished the attempt itself, or will
-		c.send(false)
-		return
-	}
-	switch m.classify(c) {
-	case retrysafe.NotDone:
-		var why error
-		if c.outcome == "not-executed" {
-			why = errNotExecuted // accepted even if the lease was lost
-		}
-		_ = a.Release(ctx, why) // if the release fails, the lease expires
-		c.send(false)
-		return
-	case retrysafe.Doubtful:
-		_ = a.LeaveInDoubt(ctx, nil)
-		c.send(false)
-		return
-	}
-	switch err := a.Complete(ctx, c.stored()); {
-	case err == nil:
-		c.send(false)
-	case errors.Is(err, retrysafe.ErrUnconfirmed):
-		c.send(true)
-	case errors.Is(err, retrysafe.ErrLeaseLost):
-		m.refuse(c, problemFor(retrysafe.CodeLeaseLost, err).WithRetryAfter(time.Second))
-	case errors.Is(err, retrysafe.ErrStepsChanged):
-		// the handler's answer does not finish what an earlier attempt began
-		m.refuse(c, problemFor(retrysafe.CodeOutcomeUnknown, err))
-	default:
-		// The store refuses the answer. The work is done, and a duplicate gets "in doubt".
-		c.send(true)
-	}
-}
-
-// refuse answers with a problem in place of the handler's answer. If that is already being sent, it
-// cuts the connection.
-func (m *Middleware) refuse(c *capture, p *Problem) {
-	if c.hijacked {
-		return // the handler owns the connection
-	}
-	if c.streaming {
-		panic(http.ErrAbortHandler)
-	}
-	c.restore()
-	m.Problem(c.w, c.r, p)
-}
 
 // NotRun reports whether an answer with this status says that the request was not processed, so
 // that its key is released under every policy: 307, 308, 401, 403, 407, 408, 421, 425, 426, 428,
@@ -155,9 +48,9 @@ func (o *Options) validateNotRun(p *retrysafe.Policy, wrong func(format string, 
 	}
 }
 
-// notRun reports whether the status of an answer releases the key. What a status of 500 and above
-// means is up to After5xx.
-func (m *Middleware) notRun(c *capture) bool {
+// saysNotRun reports whether the status of an answer releases the key. What a status of 500 and
+// above means is up to After5xx.
+func (m *Middleware) saysNotRun(c *capture) bool {
 	if slices.Contains(m.o.Answer.NotRun, c.status) {
 		return true
 	}
@@ -186,8 +79,8 @@ func samePath(r *http.Request, location string) bool {
 	return plain(asked.ResolveReference(target)) == plain(asked)
 }
 
-// classify returns what the answer means for the key.
-func (m *Middleware) classify(c *capture) retrysafe.Outcome {
+// classifyAnswer returns what the answer means for the key.
+func (m *Middleware) classifyAnswer(c *capture) retrysafe.Outcome {
 	refuse := m.policy.OnDoubt == retrysafe.Refuse
 	if c.hijacked {
 		return retrysafe.Done
@@ -197,7 +90,7 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	}
 	if m.o.Answer.Classify != nil {
 		switch o := m.o.Answer.Classify(c.status, c.header); {
-		case o == retrysafe.NotDone && refuse && !m.notRun(c):
+		case o == retrysafe.NotDone && refuse && !m.saysNotRun(c):
 			return retrysafe.Doubtful
 		case o != 0:
 			return o
@@ -206,13 +99,13 @@ func (m *Middleware) classify(c *capture) retrysafe.Outcome {
 	if c.outcome == "executed" {
 		return retrysafe.Done
 	}
-	if c.status >= 300 && m.notRun(c) { // success is an outcome
+	if c.status >= 300 && m.saysNotRun(c) { // success is an outcome
 		return retrysafe.NotDone
 	}
 	if c.status >= 500 && (m.o.Answer.After5xx == After5xxRelease || m.o.Answer.After5xx == After5xxAuto && !refuse) {
 		return retrysafe.NotDone
 	}
-	if m.outcome != nil && c.over == nil && m.outcome.saysNotRun(c.status, c.w.Header(), c.body.b) {
+	if m.outcome != nil && c.overLimitHash == nil && m.outcome.saysNotRun(c.status, c.w.Header(), c.body.b) {
 		return retrysafe.NotDone
 	}
 	return retrysafe.Done

@@ -37,7 +37,7 @@ type Problem struct {
 	Challenge string `json:"-"`
 
 	retryAfter int      // seconds; zero: no Retry-After
-	contract   *profile // nil: a problem document
+	dialect    *dialect // nil: a problem document
 	cause      error
 }
 
@@ -94,9 +94,9 @@ func (p *Problem) WithStatus(status int) *Problem {
 	return p
 }
 
-// jittered spreads retries over the seconds up to d, so that the duplicates of one key do not all
-// retry at the same moment.
-func (p *Problem) jittered(d time.Duration) *Problem {
+// withJitteredRetry spreads retries over the seconds up to d, so that the duplicates of one key do
+// not all retry at the same moment.
+func (p *Problem) withJitteredRetry(d time.Duration) *Problem {
 	most := min(5, max(1, int((d+time.Second-1)/time.Second)))
 	p.retryAfter = 1 + rand.IntN(most)
 	return p
@@ -136,12 +136,12 @@ func problemOf(err error, reject bool) *Problem {
 	p := problemFor(code, err)
 	switch code {
 	case retrysafe.CodeInProgress:
-		p.jittered(after)
+		p.withJitteredRetry(after)
 		if reject {
 			p.ErrorCode = errorInProgress
 		}
 	case retrysafe.CodeAttemptFailed:
-		p.jittered(min(after, 3*time.Second))
+		p.withJitteredRetry(min(after, 3*time.Second))
 	case retrysafe.CodeAlreadyDone:
 		p.ErrorCode = errorDone
 	case retrysafe.CodeResolvedFailed:
@@ -175,7 +175,7 @@ func ProblemFrom(resp *http.Response) (*Problem, bool) {
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/problem+json" {
 		return nil, false
 	}
-	b, whole := peek(resp, maxProblem)
+	b, whole := peekBody(resp, maxProblem)
 	if !whole {
 		return nil, false
 	}

@@ -35,19 +35,19 @@ type Status struct {
 // to serve it at; tenant and operation are derived from a request with that method and path.
 func (m *Middleware) Status() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked, p := m.asked(r)
+		asked, p := m.askedRequest(r)
 		if p != nil {
 			m.Problem(w, r, p)
 			return
 		}
-		rec, p := m.lookup(asked)
+		rec, p := m.lookUpRecord(asked)
 		switch {
 		case p != nil:
 			m.Problem(w, r, p)
 		case rec == nil:
-			tell(w, http.StatusNotFound, &Status{State: "absent"})
+			writeStatus(w, http.StatusNotFound, &Status{State: "absent"})
 		default:
-			tell(w, http.StatusOK, statusOf(rec))
+			writeStatus(w, http.StatusOK, statusOf(rec))
 		}
 	})
 }
@@ -66,7 +66,7 @@ func AskedFor(r *http.Request) (*http.Request, error) {
 	return asked, nil
 }
 
-func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
+func (m *Middleware) askedRequest(r *http.Request) (*http.Request, *Problem) {
 	asked, err := AskedFor(r)
 	if err != nil {
 		return nil, problemFor(retrysafe.CodeQueryMalformed, err)
@@ -74,20 +74,20 @@ func (m *Middleware) asked(r *http.Request) (*http.Request, *Problem) {
 	return asked, nil
 }
 
-// lookup returns the record of a request if the caller may see it.
-func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
+// lookUpRecord returns the record of a request if the caller may see it.
+func (m *Middleware) lookUpRecord(asked *http.Request) (*retrysafe.Record, *Problem) {
 	lines := m.keyLines(asked)
 	if lines == nil && m.o.Key == Token {
-		return nil, m.tokenMissing()
+		return nil, m.tokenMissingProblem()
 	}
 	if lines == nil {
-		return nil, m.keyMissing()
+		return nil, m.keyMissingProblem()
 	}
-	who, p := m.identify(asked, lines)
+	who, p := m.identifyCaller(asked, lines)
 	if p != nil {
 		return nil, p
 	}
-	if p := m.notReady(asked); p != nil {
+	if p := m.notReadyProblem(asked); p != nil {
 		return nil, p
 	}
 	rec, err := m.engine.Lookup(asked.Context(), who.key)
@@ -100,7 +100,7 @@ func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 	if m.o.Binding != nil && rec.Binding != nil {
 		sum := m.engine.Digest(m.o.Binding(asked))
 		if subtle.ConstantTimeCompare(sum[:], rec.Binding) != 1 {
-			return nil, m.changed(who.tenant, asked, nil)
+			return nil, m.bindingChangedProblem(who.tenant, asked, nil)
 		}
 	}
 	return &rec, nil
@@ -108,7 +108,7 @@ func (m *Middleware) lookup(asked *http.Request) (*retrysafe.Record, *Problem) {
 
 func statusOf(rec *retrysafe.Record) *Status {
 	s := &Status{State: rec.State.String(), Attempt: rec.Attempt}
-	var msg message
+	var msg storedMessage
 	switch {
 	case rec.InDoubt():
 		s.State = "in-doubt"
@@ -120,9 +120,9 @@ func statusOf(rec *retrysafe.Record) *Status {
 	return s
 }
 
-func tell(w http.ResponseWriter, status int, s *Status) {
+func writeStatus(w http.ResponseWriter, status int, s *Status) {
 	body, _ := json.Marshal(s) // strings and numbers only: cannot fail
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = jsonType, []string{"no-store"}
-	write(w, status, append(body, '\n'))
+	writeAnswer(w, status, append(body, '\n'))
 }

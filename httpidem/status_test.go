@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // TestStatus tests that a client learns the outcome of its key, and only of its own.

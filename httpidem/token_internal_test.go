@@ -47,7 +47,7 @@ func FuzzForm(f *testing.F) {
 		}
 		assert.True(t, p.Code == "token-missing" || p.Code == "token-refused", "code %s", p.Code)
 		if len(values) == 1 && values[0] != "" && len(values[0]) <= maxKey && p.Code == "token-missing" {
-			_, params := formOf(h)
+			_, params := formType(h)
 			_, err := multipart.NewReader(bytes.NewReader(body), params).ReadForm(1 << 20)
 			assert.True(t, err != nil, "a handler finds %q, and the guard none", values)
 		}

@@ -76,27 +76,27 @@ type Transport struct {
 // RoundTrip sends req, and retries it where that is safe. It does not change req, but reads and
 // closes its body.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	key, err := t.keyFor(req)
+	key, err := t.outgoingKeyFor(req)
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
-	if !key.present && !idempotent(req.Method) {
+	if !key.present && !isIdempotentMethod(req.Method) {
 		return t.base().RoundTrip(req)
 	}
-	body, err := t.payloadOf(req)
+	body, err := t.preparePayload(req)
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
 	for n := 1; ; n++ {
 		try := req.WithContext(withResends(req.Context(), n-1))
-		key.put(req, try)
-		if err := body.put(try, n); err != nil {
+		key.setHeader(req, try)
+		if err := body.setBody(try, n); err != nil {
 			return nil, &triesError{n - 1, err}
 		}
 		resp, err := t.base().RoundTrip(try)
-		wait, again := t.again(req.Context(), n, body, resp, err)
+		wait, again := t.nextTry(req.Context(), n, body, resp, err)
 		switch {
 		case !again && err == nil:
 			resp.Request = req // the caller's request; http.Client needs it if a redirect follows
@@ -106,7 +106,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		case !again:
 			return nil, &triesError{n, err}
 		case err == nil:
-			drop(resp)
+			drainAndClose(resp)
 		}
 		if ended := backoff.Pause(req.Context(), wait); ended != nil {
 			return nil, &triesError{n, errors.Join(ended, err)}
@@ -128,8 +128,8 @@ func (t *Transport) base() http.RoundTripper {
 	return http.DefaultTransport
 }
 
-func idempotent(method string) bool {
-	return unkeyed(method) || method == http.MethodPut || method == http.MethodDelete
+func isIdempotentMethod(method string) bool {
+	return isUnkeyedMethod(method) || method == http.MethodPut || method == http.MethodDelete
 }
 
 func closeBody(r *http.Request) {
@@ -156,8 +156,8 @@ func (e *triesError) Timeout() bool {
 	return errors.As(e.err, &t) && t.Timeout()
 }
 
-// again reports whether another try follows the n-th one, and after what wait.
-func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.Response, err error) (time.Duration, bool) {
+// nextTry reports whether another try follows the n-th one, and after what wait.
+func (t *Transport) nextTry(ctx context.Context, n int, body *payload, resp *http.Response, err error) (time.Duration, bool) {
 	tries := backoff.Backoff{MaxAttempts: t.MaxAttempts, MinWait: t.MinWait, MaxWait: t.MaxWait}
 	if body.more == nil || tries.Last(ctx, n) {
 		return 0, false
@@ -165,27 +165,27 @@ func (t *Transport) again(ctx context.Context, n int, body *payload, resp *http.
 	var after time.Duration
 	if err == nil {
 		var ok bool
-		if after, ok = repeatable(resp); !ok {
+		if after, ok = mayRepeat(resp); !ok {
 			return 0, false
 		}
 	}
 	return tries.Next(ctx, n, after)
 }
 
-// passing are the statuses that may be different at the next try.
-var passing = []int{
+// transientStatuses are the statuses that may be different at the next try.
+var transientStatuses = []int{
 	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// repeatable reports whether the request that resp answers may be sent again, and the least wait
+// mayRepeat reports whether the request that resp answers may be sent again, and the least wait
 // before that.
-func repeatable(resp *http.Response) (time.Duration, bool) {
+func mayRepeat(resp *http.Response) (time.Duration, bool) {
 	after, told := RetryAfter(resp.Header, time.Now())
-	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(passing, resp.StatusCode) {
+	if conflict := resp.StatusCode == http.StatusConflict; conflict && !told || !conflict && !slices.Contains(transientStatuses, resp.StatusCode) {
 		return 0, false
 	}
-	if resp.Header.Get(headerReplayed) == "true" || resp.Header.Get(contracts[ContractStripe].replayed) == "true" {
+	if resp.Header.Get(headerReplayed) == "true" || resp.Header.Get(dialects[ContractStripe].replayed) == "true" {
 		return 0, false // a retry would get the same answer
 	}
 	if resp.ContentLength < 0 {
@@ -206,8 +206,8 @@ type payload struct {
 	length int64
 }
 
-// payloadOf prepares the body of req. After an error the caller must still close the body.
-func (t *Transport) payloadOf(req *http.Request) (*payload, error) {
+// preparePayload prepares the body of req. After an error the caller must still close the body.
+func (t *Transport) preparePayload(req *http.Request) (*payload, error) {
 	p := &payload{req.Body, req.GetBody, req.ContentLength}
 	limit := t.MaxBody
 	if limit == 0 {
@@ -225,7 +225,7 @@ func (t *Transport) payloadOf(req *http.Request) (*payload, error) {
 	case err != nil:
 		return nil, fmt.Errorf("httpidem: the request body cannot be read, and nothing was sent: %w", err)
 	case int64(len(b)) > limit:
-		p.first = &joined{io.MultiReader(bytes.NewReader(b), req.Body), req.Body}
+		p.first = &readerCloser{io.MultiReader(bytes.NewReader(b), req.Body), req.Body}
 		return p, nil
 	case req.ContentLength > 0 && req.ContentLength != int64(len(b)):
 		return nil, fmt.Errorf("httpidem: the request body has %d bytes and its ContentLength says %d; nothing was sent", len(b), req.ContentLength)
@@ -256,8 +256,8 @@ func readAll(req *http.Request, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// put sets the body of the n-th try.
-func (p *payload) put(try *http.Request, n int) error {
+// setBody sets the body of the n-th try.
+func (p *payload) setBody(try *http.Request, n int) error {
 	body := p.first
 	if n > 1 {
 		again, err := p.more()
@@ -273,46 +273,46 @@ func (p *payload) put(try *http.Request, n int) error {
 	return nil
 }
 
-// joined reads from one and closes the other.
-type joined struct {
+// readerCloser reads from one and closes the other.
+type readerCloser struct {
 	io.Reader
 	io.Closer
 }
 
-// dropSize is the most that is read of an unwanted answer, in bytes, so that its connection can be
-// used again.
-const dropSize = 64 << 10
+// maxDrained is the most that is read of an unwanted answer, in bytes, so that its connection can
+// be used again.
+const maxDrained = 64 << 10
 
-func drop(resp *http.Response) {
+func drainAndClose(resp *http.Response) {
 	if resp.Body == nil {
 		return
 	}
-	if 0 <= resp.ContentLength && resp.ContentLength <= dropSize {
+	if 0 <= resp.ContentLength && resp.ContentLength <= maxDrained {
 		// a body of unknown length may never end
-		_, _ = io.CopyN(io.Discard, resp.Body, dropSize+1)
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrained+1)
 	}
 	_ = resp.Body.Close()
 }
 
-// peek reads up to limit bytes of the body of resp and puts them back, followed by the error that
-// ended the reading. It reports whether it read the whole body.
-func peek(resp *http.Response, limit int64) ([]byte, bool) {
+// peekBody reads up to limit bytes of the body of resp and puts them back, followed by the error
+// that ended the reading. It reports whether it read the whole body.
+func peekBody(resp *http.Response, limit int64) ([]byte, bool) {
 	if resp.Body == nil {
 		return nil, false
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	var rest io.Reader = resp.Body
 	if err != nil {
-		rest = broken{err}
+		rest = brokenBody{err}
 	}
-	resp.Body = &joined{io.MultiReader(bytes.NewReader(b), rest), resp.Body}
+	resp.Body = &readerCloser{io.MultiReader(bytes.NewReader(b), rest), resp.Body}
 	return b, err == nil && int64(len(b)) <= limit
 }
 
-// broken is the rest of a body that broke off.
-type broken struct{ err error }
+// brokenBody is the rest of a body that broke off.
+type brokenBody struct{ err error }
 
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
+func (b brokenBody) Read([]byte) (int, error) { return 0, b.err }
 
 type resendsKey struct{}
 

@@ -13,8 +13,8 @@ import (
 // pause the first ids are as old as the pause. Ids of one caller are in order. It is safe for
 // concurrent use.
 type Buffered struct {
-	g       *Snowflake
-	current atomic.Pointer[block]
+	generator *Snowflake
+	current   atomic.Pointer[block]
 
 	mu   sync.Mutex // guards what follows; one caller makes the next block
 	size uint64
@@ -29,12 +29,12 @@ type block struct {
 
 // The limits of a block's size, and how long a block should last.
 const (
-	largest = 1 << 14
-	shortly = int64(time.Millisecond)
+	largestBlock = 1 << 14
+	blockTime    = int64(time.Millisecond)
 )
 
 // NewBuffered returns a Buffered over g. Other callers may use g at the same time.
-func NewBuffered(g *Snowflake) *Buffered { return &Buffered{g: g, size: 1} }
+func NewBuffered(g *Snowflake) *Buffered { return &Buffered{generator: g, size: 1} }
 
 // Next returns an id. It waits, and fails, as [Snowflake.Next] does.
 func (b *Buffered) Next(ctx context.Context) (ID, error) {
@@ -42,7 +42,7 @@ func (b *Buffered) Next(ctx context.Context) (ID, error) {
 		k := b.current.Load()
 		if k != nil && k.taken.Load() < k.size { // limits taken to size plus callers
 			if n := k.taken.Add(1) - 1; n < k.size {
-				return b.g.id(k.first + n), nil
+				return b.generator.makeID(k.first + n), nil
 			}
 		}
 		if err := b.refill(ctx, k); err != nil {
@@ -58,15 +58,15 @@ func (b *Buffered) refill(ctx context.Context, old *block) error {
 	if b.current.Load() != old {
 		return nil
 	}
-	now := b.g.clock()
+	now := b.generator.clock()
 	switch lasted := now - b.made; {
-	case lasted < shortly/2:
-		b.size = min(b.size*2, largest)
-	case lasted > 2*shortly:
-		b.size = max(b.size*uint64(shortly)/uint64(lasted), 1)
+	case lasted < blockTime/2:
+		b.size = min(b.size*2, largestBlock)
+	case lasted > 2*blockTime:
+		b.size = max(b.size*uint64(blockTime)/uint64(lasted), 1)
 	}
 	b.made = now
-	first, got, err := b.g.reserve(ctx, b.size)
+	first, got, err := b.generator.reserve(ctx, b.size)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/idgen/memranges"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // A process leases a worker number in a store that it uses anyway, and makes ids until it ends.

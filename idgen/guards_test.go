@@ -8,7 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestClockBackAcrossRestart: all clocks, also the store's, are set back while the number has no
@@ -21,7 +21,7 @@ func TestClockBackAcrossRestart(t *testing.T) {
 				var off atomic.Int64
 				now := func() time.Time { return time.Now().Add(-time.Duration(off.Load())) }
 				store := &cut{Store: memstore.New(&memstore.Options{Now: now})}
-				workers := idgen.NewWorkers(store, with(1, now))
+				workers := idgen.NewWorkers(store, workersOptions(1, now))
 				first := claim(t, workers)
 				g := snowflake(t, first, &idgen.Options{Now: now})
 				time.Sleep(2500 * time.Millisecond)
@@ -70,9 +70,9 @@ func TestStaticTwice(t *testing.T) {
 	one, two := snowflake(t, idgen.Static(7), &idgen.Options{Now: c.now}), snowflake(t, idgen.Static(7), &idgen.Options{Now: c.now})
 	assert.Equal(t, next(t, one), next(t, two), "two processes with one number")
 	before := next(t, one)
-	c.pass(-time.Millisecond)
+	c.advance(-time.Millisecond)
 	again := snowflake(t, idgen.Static(7), &idgen.Options{Now: c.now})
-	c.pass(time.Millisecond)
+	c.advance(time.Millisecond)
 	for range 2 * 4096 {
 		if next(t, again) == before {
 			return
@@ -104,7 +104,7 @@ func TestNextHolderWithAnotherClock(t *testing.T) {
 		store := &cut{Store: memstore.New(nil)}
 		of := func(off time.Duration) (*idgen.Workers, *idgen.Options) {
 			now := func() time.Time { return time.Now().Add(off) }
-			return idgen.NewWorkers(store, with(1, now)), &idgen.Options{Now: now}
+			return idgen.NewWorkers(store, workersOptions(1, now)), &idgen.Options{Now: now}
 		}
 		ahead, o := of(250 * time.Millisecond)
 		first := claim(t, ahead)
@@ -133,7 +133,7 @@ func TestSlowCallerIsNoClock(t *testing.T) {
 	g = snowflake(t, idgen.Static(1), &idgen.Options{Now: func() time.Time {
 		at := c.now()
 		if others.CompareAndSwap(true, false) {
-			c.pass(time.Hour)
+			c.advance(time.Hour)
 			next(t, g)
 		}
 		return at

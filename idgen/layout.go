@@ -62,10 +62,10 @@ func (l Layout) String() string {
 	return fmt.Sprintf("%d+%d+%d bits, %v from %s", l.TimeBits, l.WorkerBits, l.SequenceBits, l.Unit, l.Epoch.UTC().Format(time.RFC3339Nano))
 }
 
-func (l Layout) same(m Layout) bool { return l.String() == m.String() }
+func (l Layout) equal(m Layout) bool { return l.String() == m.String() }
 
 // End returns the first time that has no ids.
-func (l Layout) End() time.Time { return l.time(1 << l.TimeBits) }
+func (l Layout) End() time.Time { return l.unitStart(1 << l.TimeBits) }
 
 // Workers returns the number of workers that the layout has room for.
 func (l Layout) Workers() uint64 { return 1 << l.WorkerBits }
@@ -81,14 +81,14 @@ func (l Layout) Split(id ID) Parts {
 	n := uint64(id) //nolint:gosec // an id is positive
 	units := n >> (l.WorkerBits + l.SequenceBits)
 	return Parts{
-		Time:     l.time(units),
+		Time:     l.unitStart(units),
 		Worker:   n >> l.SequenceBits & (1<<l.WorkerBits - 1),
 		Sequence: n & (1<<l.SequenceBits - 1),
 	}
 }
 
-// time returns the start of a unit.
-func (l Layout) time(units uint64) time.Time {
+// unitStart returns the start of a unit.
+func (l Layout) unitStart(units uint64) time.Time {
 	high, low := bits.Mul64(units, uint64(l.Unit)) //nolint:gosec // a unit is positive
 	if high >= uint64(time.Second) {
 		return time.Unix(1<<40, 0).UTC() // 35 000 years: few workers, fast sequences

@@ -18,7 +18,7 @@ var (
 	// ErrWentBack means that the source has assigned values that this process got before, or
 	// invalid ones: it has lost what it had confirmed. The segment makes no more ids.
 	ErrWentBack = errors.New("idgen: the source of ranges gave values that it had given before, or that are none; it has lost writes (a failover, an old copy): " +
-		"set the tag above all ids that are in use, and start anew")
+		"set the tag above all ids that are in use, and start again")
 	// ErrClosed means that the segment was closed.
 	ErrClosed = errors.New("idgen: the segment is closed")
 )
@@ -58,18 +58,18 @@ type Segment struct {
 	o       SegmentOptions
 	current atomic.Pointer[span]
 
-	life     context.Context
+	lifeCtx  context.Context
 	stop     context.CancelFunc
 	fetching sync.WaitGroup
 
 	mu   sync.Mutex
 	next *span
-	// tried is closed at the end of the current call, or of the next one; nil if no call is due.
-	tried   chan struct{}
-	failed  error     // why there is no next range
-	notTill time.Time // no call before this time
-	pace    pace
-	highest int64 // value that the source has assigned
+	// callDone is closed at the end of the current call, or of the next one; nil if no call is due.
+	callDone     chan struct{}
+	lastErr      error     // why there is no next range
+	noCallBefore time.Time // no call before this time
+	pacer        rangePacer
+	highest      int64 // value that the source has assigned
 }
 
 // span is a range in use.
@@ -106,8 +106,8 @@ func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 	if err := CheckTag(tag); err != nil {
 		return nil, err
 	}
-	s.pace = pace{size: max(s.o.Step, 1)}
-	s.life, s.stop = context.WithCancel(context.Background())
+	s.pacer = rangePacer{size: max(s.o.Step, 1)}
+	s.lifeCtx, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -115,7 +115,7 @@ func NewSegment(r Ranges, tag string, o *SegmentOptions) (*Segment, error) {
 // the source has failed by then, it returns [ErrNoRange] with the cause, and no id was taken. Later
 // calls notice when the source is back; not every call asks it.
 func (s *Segment) Next(ctx context.Context) (ID, error) {
-	first, _, err := s.take(ctx, 1)
+	first, _, err := s.takeValues(ctx, 1)
 	return ID(first), err
 }
 
@@ -127,7 +127,7 @@ func (s *Segment) NextN(ctx context.Context, n int) ([]ID, error) {
 	}
 	ids := make([]ID, 0, n)
 	for len(ids) < n {
-		first, got, err := s.take(ctx, int64(n-len(ids)))
+		first, got, err := s.takeValues(ctx, int64(n-len(ids)))
 		if err != nil {
 			return nil, err
 		}
@@ -142,11 +142,11 @@ func (s *Segment) NextN(ctx context.Context, n int) ([]ID, error) {
 func (s *Segment) Left() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.next.left()
-	return left + s.current.Load().left()
+	left := s.next.remaining()
+	return left + s.current.Load().remaining()
 }
 
-func (k *span) left() int64 {
+func (k *span) remaining() int64 {
 	if k == nil {
 		return 0
 	}
@@ -165,54 +165,54 @@ func (s *Segment) Close() error {
 	return nil
 }
 
-// take returns up to n consecutive values, at least one.
-func (s *Segment) take(ctx context.Context, n int64) (first, got int64, err error) {
+// takeValues returns up to n consecutive values, at least one.
+func (s *Segment) takeValues(ctx context.Context, n int64) (first, got int64, err error) {
 	for {
 		k := s.current.Load()
 		if k != nil && k.taken.Load() < k.size { // limits taken to size plus callers
 			if at := k.taken.Add(n) - n; at < k.size {
 				got = min(n, k.size-at)
 				if at <= k.low && k.low < at+got {
-					s.ahead()
+					s.fetchAhead()
 				}
 				return k.first + at, got, nil
 			}
 		}
-		if err := s.turn(ctx, k); err != nil {
+		if err := s.switchRange(ctx, k); err != nil {
 			return 0, 0, err
 		}
 	}
 }
 
-// ahead starts the fetch of the next range, unless there is one or a fetch is in progress.
-func (s *Segment) ahead() {
+// fetchAhead starts the fetch of the next range, unless there is one or a fetch is in progress.
+func (s *Segment) fetchAhead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next == nil {
-		s.begin()
+		s.startFetch()
 	}
 }
 
-// begin starts a fetch, unless one is in progress. The caller holds the lock.
-func (s *Segment) begin() {
-	if s.tried != nil || s.life.Err() != nil || errors.Is(s.failed, ErrWentBack) || time.Now().Before(s.notTill) {
+// startFetch starts a fetch, unless one is in progress. The caller holds the lock.
+func (s *Segment) startFetch() {
+	if s.callDone != nil || s.lifeCtx.Err() != nil || errors.Is(s.lastErr, ErrWentBack) || time.Now().Before(s.noCallBefore) {
 		return
 	}
-	s.tried, s.failed = make(chan struct{}), nil
+	s.callDone, s.lastErr = make(chan struct{}), nil
 	s.fetching.Add(1)
-	go s.fetch()
+	go s.fetchRange()
 }
 
-// turn switches to the range after old and waits for it, unless another caller has switched.
-func (s *Segment) turn(ctx context.Context, old *span) error {
+// switchRange switches to the range after old and waits for it, unless another caller has switched.
+func (s *Segment) switchRange(ctx context.Context, old *span) error {
 	s.mu.Lock()
-	if s.moved(old) {
+	if s.replaceRange(old) {
 		s.mu.Unlock()
 		return nil
 	}
-	s.begin()
-	tried, err := s.tried, s.failed
-	if s.life.Err() != nil {
+	s.startFetch()
+	tried, err := s.callDone, s.lastErr
+	if s.lifeCtx.Err() != nil {
 		err = ErrClosed
 	}
 	s.mu.Unlock()
@@ -226,15 +226,15 @@ func (s *Segment) turn(ctx context.Context, old *span) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.moved(old) {
+	if s.replaceRange(old) {
 		return nil
 	}
-	return s.failed
+	return s.lastErr
 }
 
-// moved replaces old by the next range, if there is one, and reports whether old was replaced. The
-// caller holds the lock.
-func (s *Segment) moved(old *span) bool {
+// replaceRange replaces old by the next range, if there is one, and reports whether old was
+// replaced. The caller holds the lock.
+func (s *Segment) replaceRange(old *span) bool {
 	if s.current.Load() != old {
 		return true
 	}
@@ -249,7 +249,7 @@ func (s *Segment) moved(old *span) bool {
 // newSpan checks what the source has assigned.
 func (s *Segment) newSpan(first, count int64) (*span, error) {
 	if count < 1 || first <= s.highest || first < 1 || first > math.MaxInt64-count+1 {
-		return nil, ErrWentBack // permanent: begin checks it
+		return nil, ErrWentBack // permanent: startFetch checks it
 	}
 	s.highest = first + count - 1
 	return &span{first: first, size: count, low: count / 10}, nil

@@ -59,19 +59,19 @@ func (s *source) calls() int {
 	return len(s.takes)
 }
 
-func (s *source) sizes() []int64 {
+func (s *source) requestedSizes() []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.counts)
 }
 
-func (s *source) breaks(f func(n int, first, count int64) (int64, int64, error)) {
+func (s *source) setFault(f func(n int, first, count int64) (int64, int64, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
 }
 
-func away(int, int64, int64) (int64, int64, error) { return 0, 0, errAway }
+func sourceAway(int, int64, int64) (int64, int64, error) { return 0, 0, errAway }
 
 func segment(t *testing.T, r idgen.Ranges, o *idgen.SegmentOptions) *idgen.Segment {
 	t.Helper()
@@ -155,7 +155,7 @@ func TestSegmentSourceAway(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.Equal(t, src.calls(), 2, "ranges")
-		src.breaks(away)
+		src.setFault(sourceAway)
 		for i := range 189 {
 			id := next(t, s)
 			assert.Equal(t, id, idgen.ID(i+12), "while the source is away")
@@ -176,7 +176,7 @@ func TestSegmentSourceAway(t *testing.T) {
 		all.Wait()
 		asked := src.calls() - before
 		assert.True(t, asked > 20 && asked < 100, "100 callers have let the source be asked %d times in a minute", asked)
-		src.breaks(nil)
+		src.setFault(nil)
 		time.Sleep(2 * time.Second)
 		id := next(t, s)
 		assert.True(t, id > 200, "behind what was lost: %d", id)
@@ -191,7 +191,7 @@ func TestSegmentLostReply(t *testing.T) {
 			src := newSource(t, 10)
 			var gone atomic.Pointer[[2]int64]
 			gone.Store(new([2]int64))
-			src.breaks(func(n int, first, count int64) (int64, int64, error) {
+			src.setFault(func(n int, first, count int64) (int64, int64, error) {
 				if n == lost {
 					gone.Store(&[2]int64{first, first + count - 1})
 					return 0, 0, errAway
@@ -276,20 +276,20 @@ func TestSegmentPace(t *testing.T) {
 				next(t, s)
 				time.Sleep(every)
 				synctest.Wait()
-				if all := src.sizes(); all[len(all)-1] == until {
+				if all := src.requestedSizes(); all[len(all)-1] == until {
 					return
 				}
 			}
 		}
 		use(10*time.Millisecond, 1500)
-		assert.Equal(t, src.sizes(), []int64{100, 100, 200, 400, 800, 1500}, "growing")
+		assert.Equal(t, src.requestedSizes(), []int64{100, 100, 200, 400, 800, 1500}, "growing")
 		for range 3000 {
 			next(t, s)
 			time.Sleep(60 * time.Millisecond) // 90 s for a range: no change
 		}
-		assert.True(t, !slices.ContainsFunc(src.sizes()[5:], func(n int64) bool { return n != 1500 }), "as it should be")
+		assert.True(t, !slices.ContainsFunc(src.requestedSizes()[5:], func(n int64) bool { return n != 1500 }), "as it should be")
 		use(time.Second, 100)
-		assert.Equal(t, src.sizes()[len(src.sizes())-4:], []int64{750, 375, 187, 100}, "shrinking")
+		assert.Equal(t, src.requestedSizes()[len(src.requestedSizes())-4:], []int64{750, 375, 187, 100}, "shrinking")
 	})
 }
 
@@ -305,7 +305,7 @@ func TestSegmentWentBack(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			src := newSource(t, 100)
-			src.breaks(func(n int, first, count int64) (int64, int64, error) {
+			src.setFault(func(n int, first, count int64) (int64, int64, error) {
 				if n == 3 {
 					first, count = gives(first, count)
 				}

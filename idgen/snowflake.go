@@ -52,9 +52,9 @@ type Snowflake struct {
 	clock                func() int64 // nanoseconds since 1970
 	first                uint64       // the first unit
 
-	// last is time and sequence of the last id, in one number: a full sequence overflows into the
-	// next unit.
-	last atomic.Uint64
+	// lastTaken is time and sequence of the last id, in one number: a full sequence overflows into
+	// the next unit.
+	lastTaken atomic.Uint64
 }
 
 // mostLag is the maximum age of an id's time.
@@ -66,14 +66,14 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 	if o == nil {
 		o = new(Options)
 	}
-	g := &Snowflake{layout: o.Layout, worker: w, clock: steady()}
+	g := &Snowflake{layout: o.Layout, worker: w, clock: steadyClock()}
 	held, leased := w.(*Held)
 	switch {
 	case g.layout == (Layout{}) && leased:
 		g.layout = held.layout
 	case g.layout == (Layout{}):
 		g.layout = Twitter()
-	case leased && !g.layout.same(held.layout):
+	case leased && !g.layout.equal(held.layout):
 		return nil, fmt.Errorf("%w: it is %v, and the generator's is %v; leave Options.Layout empty", ErrLayout, held.layout, g.layout)
 	}
 	if o.Now != nil {
@@ -95,8 +95,8 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 		return nil, fmt.Errorf("idgen: Borrow is %v and MaxBack %v; use positive times up to an hour", o.Borrow, o.MaxBack)
 	}
 	g.number, g.epoch = w.Number(), g.layout.Epoch.UnixNano()
-	g.borrow, g.lag, g.maxBack = uint64(o.Borrow/g.layout.Unit), g.ceil(mostLag), g.ceil(maxBack) //nolint:gosec // not negative
-	now, ok := g.units(g.clock())
+	g.borrow, g.lag, g.maxBack = uint64(o.Borrow/g.layout.Unit), g.unitsRoundedUp(mostLag), g.unitsRoundedUp(maxBack) //nolint:gosec // not negative
+	now, ok := g.unitOf(g.clock())
 	if !ok {
 		return nil, fmt.Errorf("idgen: by the clock it is before the layout's epoch, %v", g.layout.Epoch)
 	}
@@ -107,24 +107,24 @@ func NewSnowflake(w Worker, o *Options) (*Snowflake, error) {
 		return nil, errors.New("idgen: this worker number has a generator already, and a second one would make the same ids; share the first, or claim another number")
 	}
 	if from := w.From(); !from.IsZero() {
-		if before, ok := g.units(from.UnixNano()); ok {
+		if before, ok := g.unitOf(from.UnixNano()); ok {
 			now = max(now, before+1) // another holder may have used the unit that contains From
 		}
 	}
 	g.first = now
-	g.last.Store(now<<g.layout.SequenceBits - 1)
+	g.lastTaken.Store(now<<g.layout.SequenceBits - 1)
 	return g, nil
 }
 
-// steady returns a clock that is not affected when the time of day is set.
-func steady() func() int64 {
+// steadyClock returns a clock that is not affected when the time of day is set.
+func steadyClock() func() int64 {
 	start := time.Now()
 	wall := start.UnixNano()
 	return func() int64 { return wall + int64(time.Since(start)) }
 }
 
-// units returns the unit that a time is in, and false for a time before the epoch.
-func (g *Snowflake) units(nanos int64) (uint64, bool) {
+// unitOf returns the unit that a time is in, and false for a time before the epoch.
+func (g *Snowflake) unitOf(nanos int64) (uint64, bool) {
 	d := nanos - g.epoch
 	if d < 0 {
 		return 0, false
@@ -132,8 +132,8 @@ func (g *Snowflake) units(nanos int64) (uint64, bool) {
 	return uint64(d) / uint64(g.layout.Unit), true //nolint:gosec // not negative
 }
 
-// ceil returns d in units, rounded up.
-func (g *Snowflake) ceil(d time.Duration) uint64 {
+// unitsRoundedUp returns d in units, rounded up.
+func (g *Snowflake) unitsRoundedUp(d time.Duration) uint64 {
 	return uint64((d + g.layout.Unit - 1) / g.layout.Unit) //nolint:gosec // not negative
 }
 
@@ -150,7 +150,7 @@ func (g *Snowflake) Next(ctx context.Context) (ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return g.id(first), nil
+	return g.makeID(first), nil
 }
 
 // NextN returns n new ids in order. Other callers may get some in between.
@@ -165,14 +165,14 @@ func (g *Snowflake) NextN(ctx context.Context, n int) ([]ID, error) {
 			return nil, err
 		}
 		for i := range got {
-			ids = append(ids, g.id(first+i))
+			ids = append(ids, g.makeID(first+i))
 		}
 	}
 	return ids, nil
 }
 
-// id inserts the worker between time and sequence.
-func (g *Snowflake) id(n uint64) ID {
+// makeID inserts the worker between time and sequence.
+func (g *Snowflake) makeID(n uint64) ID {
 	s := g.layout.SequenceBits
 	return ID(n>>s<<(s+g.layout.WorkerBits) | g.number<<s | n&(1<<s-1)) //nolint:gosec // 63 bits
 }
@@ -183,24 +183,24 @@ func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, e
 	s := g.layout.SequenceBits
 	for {
 		t := g.clock()
-		last := g.last.Load()
-		b, err := g.bounds(t, last)
+		last := g.lastTaken.Load()
+		b, err := g.boundsAt(t, last)
 		if err == nil && b.first >= b.limit {
 			// Or other callers went on while this one was delayed after it read the clock.
 			t = g.clock()
-			b, err = g.bounds(t, last)
+			b, err = g.boundsAt(t, last)
 		}
 		switch {
 		case err != nil:
 			return 0, 0, err
 		case b.first >= b.limit:
-			if err := g.wait(ctx, t, b.now, b.first>>s, b.by); err != nil {
+			if err := g.waitForClock(ctx, t, b.now, b.first>>s, b.reason); err != nil {
 				return 0, 0, err
 			}
 			continue
 		}
 		got = min(n, b.limit-b.first)
-		if g.last.CompareAndSwap(last, b.first+got-1) {
+		if g.lastTaken.CompareAndSwap(last, b.first+got-1) {
 			return b.first, got, nil
 		}
 	}
@@ -210,33 +210,33 @@ func (g *Snowflake) reserve(ctx context.Context, n uint64) (first, got uint64, e
 // the reason.
 type bounds struct {
 	now, first, limit uint64
-	by                bound
+	reason            limitReason
 }
 
-func (g *Snowflake) bounds(t int64, last uint64) (b bounds, err error) {
-	now, ok := g.units(t)
+func (g *Snowflake) boundsAt(t int64, last uint64) (b bounds, err error) {
+	now, ok := g.unitOf(t)
 	if !ok {
 		return b, fmt.Errorf("%w: to before the layout's epoch", ErrClockBack)
 	}
 	b.now, b.first = now, max(last+1, (now-min(now, g.lag))<<g.layout.SequenceBits)
-	b.limit, b.by = g.limit(now)
+	b.limit, b.reason = g.firstForbidden(now)
 	return b, nil
 }
 
-// bound is what limits the numbers that may be taken.
-type bound uint8
+// limitReason is what limits the numbers that may be taken.
+type limitReason uint8
 
 const (
-	byClock bound = iota + 1
+	byClock limitReason = iota + 1
 	byReservation
 	byEpoch
 )
 
-// limit returns the first number that must not be taken now.
-func (g *Snowflake) limit(now uint64) (uint64, bound) {
+// firstForbidden returns the first number that must not be taken now.
+func (g *Snowflake) firstForbidden(now uint64) (uint64, limitReason) {
 	units, by := now+g.borrow+1, byClock
 	if until := g.worker.Until(); !until.IsZero() {
-		if reserved, _ := g.units(until.UnixNano()); reserved < units {
+		if reserved, _ := g.unitOf(until.UnixNano()); reserved < units {
 			// The next holder may use the unit that contains Until.
 			units, by = reserved, byReservation
 		}
@@ -247,26 +247,26 @@ func (g *Snowflake) limit(now uint64) (uint64, bound) {
 	return units << g.layout.SequenceBits, by
 }
 
-// wait waits until the clock has reached the unit of the next id, or returns an error if it will
-// not.
-func (g *Snowflake) wait(ctx context.Context, t int64, now, next uint64, by bound) error {
+// waitForClock waits until the clock has reached the unit of the next id, or returns an error if it
+// will not.
+func (g *Snowflake) waitForClock(ctx context.Context, t int64, now, next uint64, by limitReason) error {
 	switch by {
 	case byEpoch:
 		return ErrEpochEnds
 	case byReservation:
 		return fmt.Errorf("%w: it is %v by this clock, and the reservation ends at %v; claim a number again, and look at the clocks",
-			ErrReserved, utc(time.Unix(0, t)), utc(g.worker.Until()))
+			ErrReserved, formatUTC(time.Unix(0, t)), formatUTC(g.worker.Until()))
 	}
 	begins := next - min(next, g.borrow)
 	if begins > now+1+g.maxBack && next != g.first {
 		// The first unit is waited for: an earlier holder has reserved the times before it.
-		return fmt.Errorf("%w: by %v; ids go on when it has come there again", ErrClockBack, g.layout.time(begins).Sub(time.Unix(0, t)))
+		return fmt.Errorf("%w: by %v; ids go on when it has come there again", ErrClockBack, g.layout.unitStart(begins).Sub(time.Unix(0, t)))
 	}
-	d := min(g.layout.time(begins).Sub(time.Unix(0, t)), g.layout.Unit)
+	d := min(g.layout.unitStart(begins).Sub(time.Unix(0, t)), g.layout.Unit)
 	if d <= 0 {
 		return nil
 	}
 	return backoff.Pause(ctx, d)
 }
 
-func utc(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+func formatUTC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -24,8 +24,8 @@ func newClock(at time.Time) *clock {
 	return c
 }
 
-func (c *clock) now() time.Time       { return time.Unix(0, c.nanos.Load()) }
-func (c *clock) pass(d time.Duration) { c.nanos.Add(int64(d)) }
+func (c *clock) now() time.Time          { return time.Unix(0, c.nanos.Load()) }
+func (c *clock) advance(d time.Duration) { c.nanos.Add(int64(d)) }
 
 func snowflake(t *testing.T, w idgen.Worker, o *idgen.Options) *idgen.Snowflake {
 	t.Helper()
@@ -173,7 +173,7 @@ func TestEpoch(t *testing.T) {
 		assert.NoError(t, err, "%v left", left)
 		assert.Equal(t, g.Left().Round(time.Hour), left, "Left")
 		next(t, g)
-		c.pass(left + 11*time.Millisecond) // an id's time may be that old
+		c.advance(left + 11*time.Millisecond) // an id's time may be that old
 		_, err = g.Next(t.Context())
 		assert.ErrorIs(t, err, idgen.ErrEpochEnds, "at the end")
 	}
@@ -218,9 +218,9 @@ func TestUUIDv7(t *testing.T) {
 	for i := range 50_000 {
 		switch i {
 		case 20_000:
-			c.pass(-time.Hour)
+			c.advance(-time.Hour)
 		case 40_000:
-			c.pass(2 * time.Hour)
+			c.advance(2 * time.Hour)
 		}
 		u := m.Next()
 		assert.True(t, slices.Compare(u[:], last[:]) > 0, "%v follows %v", u, last)

@@ -11,13 +11,13 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/backoff"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// codec names the reservation that is stored with a lease: nanoseconds since 1970, 8 bytes,
+// untilCodec names the reservation that is stored with a lease: nanoseconds since 1970, 8 bytes,
 // big-endian. The reservation ends with the lease, so that the next holder can begin as soon as the
 // lease has expired.
-const codec = "idgen/until"
+const untilCodec = "idgen/until"
 
 // keepFor is how long the record of a number without a holder is kept. Its reservation ended long
 // before.
@@ -32,11 +32,11 @@ type storeNumbers struct {
 // layoutCodec names the record with the layout of a namespace.
 const layoutCodec = "idgen/layout"
 
-// writing is the lease of a process that writes the layout of a namespace.
-const writing = 10 * time.Second
+// layoutLease is the lease of a process that writes the layout of a namespace.
+const layoutLease = 10 * time.Second
 
 func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layout) error {
-	if err := s.keeps(ctx); err != nil && !s.unsafe {
+	if err := s.checkKeeps(ctx); err != nil && !s.unsafe {
 		return fmt.Errorf("the store may lose reservations, and ids would repeat: %w; or set Unsafe if they may", err)
 	}
 	key := storeapi.StoreKey{Namespace: namespace, Layer: "ids", Key: retrysafe.Key{Operation: "layout", ID: "of all"}}
@@ -44,7 +44,7 @@ func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layou
 	_, _ = rand.Read(owner[:])
 	for {
 		got, err := s.store.Acquire(ctx, storeapi.AcquireRequest{
-			Key: key, Owner: owner, Lease: writing, Retention: retrysafe.Forever, OnDoubt: retrysafe.Reexecute,
+			Key: key, Owner: owner, Lease: layoutLease, Retention: retrysafe.Forever, OnDoubt: retrysafe.Reexecute,
 		})
 		switch {
 		case err != nil:
@@ -70,8 +70,8 @@ func (s *storeNumbers) Agree(ctx context.Context, namespace string, layout Layou
 	}
 }
 
-// keeps returns an error that says how the store may lose what it has confirmed.
-func (s *storeNumbers) keeps(ctx context.Context) error {
+// checkKeeps returns an error that says how the store may lose what it has confirmed.
+func (s *storeNumbers) checkKeeps(ctx context.Context) error {
 	keeper, ok := s.store.(storeapi.Keeper)
 	if !ok {
 		return fmt.Errorf("%T does not tell (storeapi.Keeper)", s.store)
@@ -103,7 +103,7 @@ func (s *storeNumbers) Claim(ctx context.Context, r NumberRequest) (Claimed, err
 
 // reservedUntil returns the time up to which an earlier holder may have made ids.
 func reservedUntil(r retrysafe.Record) time.Time {
-	if r.Answer.Codec != codec || len(r.Answer.Body) != 8 {
+	if r.Answer.Codec != untilCodec || len(r.Answer.Body) != 8 {
 		return time.Time{}
 	}
 	return time.Unix(0, int64(binary.BigEndian.Uint64(r.Answer.Body))) //nolint:gosec // reverses the conversion on writing
@@ -120,7 +120,7 @@ func (l *storeLease) Reserve(ctx context.Context, until time.Time, lease time.Du
 	ns := until.UnixNano()
 	return l.store.Extend(ctx, storeapi.ExtendRequest{
 		Key: l.key, Owner: l.owner, Fence: l.fence, Lease: lease,
-		Progress: &retrysafe.Answer{Codec: codec, Body: binary.BigEndian.AppendUint64(nil, uint64(ns)), Kept: true, Size: ns},
+		Progress: &retrysafe.Answer{Codec: untilCodec, Body: binary.BigEndian.AppendUint64(nil, uint64(ns)), Kept: true, Size: ns},
 	})
 }
 

@@ -65,7 +65,7 @@ func (m *UUIDs) Next() UUID {
 	ms := uint64(max(now().UnixMilli(), 0))
 	last := binary.BigEndian.Uint64(m.last[:]) >> 16
 	if ms > last {
-		m.last = pack(ms, binary.BigEndian.Uint16(random[:]), binary.BigEndian.Uint64(random[2:]))
+		m.last = packUUID(ms, binary.BigEndian.Uint16(random[:]), binary.BigEndian.Uint64(random[2:]))
 		return m.last
 	}
 	high, low := binary.BigEndian.Uint16(m.last[6:])&0xfff, binary.BigEndian.Uint64(m.last[8:])&(1<<62-1)
@@ -76,12 +76,12 @@ func (m *UUIDs) Next() UUID {
 			high, last = 0, last+1 // the order continues in the next millisecond
 		}
 	}
-	m.last = pack(last, high, low)
+	m.last = packUUID(last, high, low)
 	return m.last
 }
 
-// pack combines 48 bits of time and 12 and 62 random bits with version and variant.
-func pack(ms uint64, high uint16, low uint64) (u UUID) {
+// packUUID combines 48 bits of time and 12 and 62 random bits with version and variant.
+func packUUID(ms uint64, high uint16, low uint64) (u UUID) {
 	binary.BigEndian.PutUint64(u[:], ms<<16)
 	binary.BigEndian.PutUint16(u[6:], high&0xfff|0x7000)
 	binary.BigEndian.PutUint64(u[8:], low&(1<<62-1)|1<<63)

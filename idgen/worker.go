@@ -20,11 +20,11 @@ type Worker interface {
 // Static returns a worker with a number from a configuration file, without a time limit. The
 // operator must make sure that no two processes have the same number, and that the clock does not
 // go back across a restart: otherwise a process makes ids again that it has made before.
-func Static(number uint64) Worker { return static(number) }
+func Static(number uint64) Worker { return staticWorker(number) }
 
-type static uint64
+type staticWorker uint64
 
-func (s static) Number() uint64   { return uint64(s) }
-func (s static) From() time.Time  { return time.Time{} }
-func (s static) Until() time.Time { return time.Time{} }
-func (s static) String() string   { return fmt.Sprintf("worker %d, not leased", uint64(s)) }
+func (s staticWorker) Number() uint64   { return uint64(s) }
+func (s staticWorker) From() time.Time  { return time.Time{} }
+func (s staticWorker) Until() time.Time { return time.Time{} }
+func (s staticWorker) String() string   { return fmt.Sprintf("worker %d, not leased", uint64(s)) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // The errors of Claim; test with errors.Is.
@@ -112,8 +112,8 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 		return nil, fmt.Errorf("idgen: claim a worker number: %w", err)
 	}
 	for empty, lost := 0, 0; ; {
-		h, wait, err := w.round(ctx)
-		if errors.Is(err, retrysafe.ErrLeaseLost) && lost < rounds {
+		h, wait, err := w.tryAll(ctx)
+		if errors.Is(err, retrysafe.ErrLeaseLost) && lost < maxRounds {
 			lost++ // no process has had the number, so another one will do
 			continue
 		}
@@ -121,7 +121,7 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 			return h, err
 		}
 		if wait == 0 { // other processes may just have been trying the free numbers
-			if empty++; empty == rounds {
+			if empty++; empty == maxRounds {
 				break
 			}
 			wait = 50*time.Millisecond + rand.N(50*time.Millisecond)
@@ -137,15 +137,16 @@ func (w *Workers) Claim(ctx context.Context) (*Held, error) {
 	return nil, fmt.Errorf("%w: %d are held; raise Max if the layout has room, or wait %v for those of processes that died", ErrNoWorker, w.o.Max, w.o.Lease)
 }
 
-// rounds is how often a claim finds all numbers held, or loses a number again, before it gives up.
-const rounds = 3
+// maxRounds is how often a claim finds all numbers held, or loses a number again, before it gives
+// up.
+const maxRounds = 3
 
-// round tries all numbers once. If it gets none, reserved is the time until the first free number
+// tryAll tries all numbers once. If it gets none, reserved is the time until the first free number
 // becomes available, or zero if no number is free.
-func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, err error) {
+func (w *Workers) tryAll(ctx context.Context) (h *Held, reserved time.Duration, err error) {
 	begin := rand.IntN(w.o.Max)
 	for i := range w.o.Max {
-		h, ahead, err := w.try(ctx, (begin+i)%w.o.Max)
+		h, ahead, err := w.tryClaim(ctx, (begin+i)%w.o.Max)
 		if h != nil || err != nil {
 			return h, 0, err
 		}
@@ -157,12 +158,12 @@ func (w *Workers) round(ctx context.Context) (h *Held, reserved time.Duration, e
 	return nil, reserved, nil
 }
 
-// try claims one number. It returns nil if another holder has the number. If its times are still
-// reserved, it also returns for how long.
-func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, error) {
+// tryClaim claims one number. It returns nil if another holder has the number. If its times are
+// still reserved, it also returns for how long.
+func (w *Workers) tryClaim(ctx context.Context, number int) (*Held, time.Duration, error) {
 	now := w.o.Now
 	if now == nil {
-		clock := steady()
+		clock := steadyClock()
 		now = func() time.Time { return time.Unix(0, clock()) }
 	}
 	sent := now()
@@ -173,7 +174,7 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 	case err != nil:
 		return nil, 0, fmt.Errorf("idgen: claim a worker number: %w", err)
 	}
-	h := &Held{taken: taken, layout: w.o.Layout, number: uint64(number), lease: w.o.Lease, now: now, done: make(chan struct{})} //nolint:gosec // not negative
+	h := &Held{claim: taken, layout: w.o.Layout, number: uint64(number), lease: w.o.Lease, now: now, done: make(chan struct{})} //nolint:gosec // not negative
 	came := now()
 	if early, late := taken.Now.Sub(came), sent.Sub(taken.Now); early > w.o.MaxSkew || late > w.o.MaxSkew {
 		_ = taken.Release(ctx, "clock") // otherwise it expires
@@ -183,20 +184,20 @@ func (w *Workers) try(ctx context.Context, number int) (*Held, time.Duration, er
 		_ = taken.Release(ctx, "reserved")
 		return nil, ahead, nil
 	}
-	h.life, h.stop = context.WithCancel(context.WithoutCancel(ctx))
+	h.lifeCtx, h.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := h.extend(ctx); err != nil { // reserve the times of the first ids
 		h.stop()
 		_ = taken.Release(context.WithoutCancel(ctx), "unreserved")
 		return nil, 0, fmt.Errorf("idgen: reserve the times of a worker number: %w", err)
 	}
-	h.beats.Add(1)
-	go h.beat()
+	h.heartbeats.Add(1)
+	go h.sendHeartbeats()
 	return h, 0, nil
 }
 
 // Held is a leased number. Pass it to NewSnowflake, once.
 type Held struct {
-	taken  Claimed
+	claim  Claimed
 	layout Layout
 	number uint64
 	lease  time.Duration
@@ -204,21 +205,21 @@ type Held struct {
 	until  atomic.Int64 // in nanoseconds since 1970
 	used   atomic.Bool  // whether it has a generator
 
-	life  context.Context
-	stop  context.CancelFunc
-	beats sync.WaitGroup
-	done  chan struct{}
-	once  sync.Once
+	lifeCtx    context.Context
+	stop       context.CancelFunc
+	heartbeats sync.WaitGroup
+	done       chan struct{}
+	once       sync.Once
 }
 
 // Number implements [Worker].
 func (h *Held) Number() uint64 { return h.number }
 
 // Fence returns a number that grows with each holder of the worker number.
-func (h *Held) Fence() retrysafe.Fence { return h.taken.Fence }
+func (h *Held) Fence() retrysafe.Fence { return h.claim.Fence }
 
 // From implements [Worker]. Earlier holders may have made ids up to this time.
-func (h *Held) From() time.Time { return h.taken.Reserved }
+func (h *Held) From() time.Time { return h.claim.Reserved }
 
 // Until implements [Worker].
 func (h *Held) Until() time.Time { return time.Unix(0, h.until.Load()) }
@@ -229,7 +230,7 @@ func (h *Held) Until() time.Time { return time.Unix(0, h.until.Load()) }
 func (h *Held) Done() <-chan struct{} { return h.done }
 
 // String returns a description for logs.
-func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.number, h.taken.Fence) }
+func (h *Held) String() string { return fmt.Sprintf("worker %d, fence %d", h.number, h.claim.Fence) }
 
 // extend renews the lease and reserves the times up to its end. They count from when the call is
 // sent, by this clock.
@@ -241,36 +242,36 @@ func (h *Held) extend(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.lease/3)
 	defer cancel()
-	err := h.taken.Reserve(ctx, until, h.lease)
+	err := h.claim.Reserve(ctx, until, h.lease)
 	if err == nil {
 		h.until.Store(until.UnixNano())
 	}
 	return err
 }
 
-// beat extends the lease until it is lost or released.
-func (h *Held) beat() {
-	defer h.beats.Done()
+// sendHeartbeats extends the lease until it is lost or released.
+func (h *Held) sendHeartbeats() {
+	defer h.heartbeats.Done()
 	every := h.lease / 3
 	lives := time.Now()
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for {
 		select {
-		case <-h.life.Done():
+		case <-h.lifeCtx.Done():
 			return
-		case <-h.taken.Lost:
-			h.end()
+		case <-h.claim.Lost:
+			h.closeDone()
 			return
 		case <-timer.C:
 		}
 		began := time.Now()
-		err := h.extend(h.life)
+		err := h.extend(h.lifeCtx)
 		switch {
 		case err == nil:
 			lives = began
 		case errors.Is(err, retrysafe.ErrLeaseLost), time.Since(lives) > h.lease:
-			h.end()
+			h.closeDone()
 			return
 		}
 		next := every
@@ -281,13 +282,13 @@ func (h *Held) beat() {
 	}
 }
 
-func (h *Held) end() { h.once.Do(func() { close(h.done) }) }
+func (h *Held) closeDone() { h.once.Do(func() { close(h.done) }) }
 
 // Release releases the number. Its generator may still make ids with times that were reserved; the
 // next holder starts above them.
 func (h *Held) Release(ctx context.Context) error {
 	h.stop()
-	h.beats.Wait()
-	defer h.end()
-	return h.taken.Release(ctx, "released")
+	h.heartbeats.Wait()
+	defer h.closeDone()
+	return h.claim.Release(ctx, "released")
 }

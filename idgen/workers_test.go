@@ -11,15 +11,16 @@ import (
 
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 var small = &idgen.WorkersOptions{Max: 3, Lease: 3 * time.Second, Unsafe: true}
 
-// with returns options with a few numbers, and a layout that starts before the clock of a bubble.
-func with(most int, now func() time.Time) *idgen.WorkersOptions {
+// workersOptions returns options with a few numbers, and a layout that starts before the clock of a
+// bubble.
+func workersOptions(most int, now func() time.Time) *idgen.WorkersOptions {
 	o := *small
 	o.Max, o.Now, o.Layout = most, now, idgen.Twitter()
 	o.Layout.Epoch = begun
@@ -106,7 +107,7 @@ func TestNextHolderStartsAbove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
 		route := &cut{Store: store}
-		o := with(1, nil)
+		o := workersOptions(1, nil)
 		first := claim(t, idgen.NewWorkers(route, o))
 		g := snowflake(t, first, nil)
 		next(t, g)
@@ -149,7 +150,7 @@ func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &cut{Store: memstore.New(nil)}
-		held := claim(t, idgen.NewWorkers(store, with(3, nil)))
+		held := claim(t, idgen.NewWorkers(store, workersOptions(3, nil)))
 		g := snowflake(t, held, nil)
 		for range 5 {
 			store.away.Store(true)
@@ -185,7 +186,7 @@ func TestClocksOfWorkers(t *testing.T) {
 	}
 	var back atomic.Int64
 	store := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }})
-	o := with(1, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
+	o := workersOptions(1, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
 	assert.NoError(t, claim(t, idgen.NewWorkers(store, o)).Release(t.Context()), "Release")
 	back.Store(int64(time.Hour)) // all clocks go back
 	_, err := idgen.NewWorkers(store, o).Claim(t.Context())
@@ -205,7 +206,7 @@ func TestLostReplies(t *testing.T) {
 					}
 					return 0
 				})
-				w := idgen.NewWorkers(store, with(1, nil))
+				w := idgen.NewWorkers(store, workersOptions(1, nil))
 				var last idgen.ID
 				for holders, tries := 0, 0; holders < 4; tries++ {
 					assert.True(t, tries < 50, "nobody gets the number any more")

@@ -16,8 +16,8 @@ import (
 func TestServerAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, _ := both(nil)
-		f.set(func(f *faults) { f.lost, f.unlock = func() error { return errCut }, func() error { return errCut } })
+		f, a, _ := twoLockers(nil)
+		f.setFaults(func(f *faults) { f.lost, f.unlock = func() error { return errCut }, func() error { return errCut } })
 		began := time.Now()
 		var all sync.WaitGroup
 		for range 5 {
@@ -35,7 +35,7 @@ func TestServerAway(t *testing.T) {
 		})
 		all.Wait()
 		assert.True(t, time.Since(began) < 5*time.Second, "it took %v", time.Since(began))
-		f.set(func(f *faults) { f.lost, f.unlock = nil, nil })
+		f.setFaults(func(f *faults) { f.lost, f.unlock = nil, nil })
 		// The locks whose answers were lost are released by now, or their leases have ended.
 		time.Sleep(time.Minute)
 		got, err := a.TryLock(t.Context(), "stock")

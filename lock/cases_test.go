@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/memlock"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestALockIsNoIdempotency runs three cases with a lock alone, an engine alone, and both. A lock

@@ -18,41 +18,41 @@ type Lock struct {
 	released bool // under the hold's mutex
 }
 
-// lock returns the first Lock of a hold.
-func (h *hold) lock(ctx context.Context) *Lock {
-	l, _ := h.again(ctx)
+// firstLock returns the first Lock of a hold.
+func (h *hold) firstLock(ctx context.Context) *Lock {
+	l, _ := h.addLock(ctx)
 	if l == nil { // it was lost before any caller could use it
 		l = &Lock{hold: h}
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
-		l.cancel(h.ended())
+		l.cancel(h.endCause())
 	}
 	return l
 }
 
-// again returns another Lock of a hold. It returns nil and no error if the hold was released before
-// and must be acquired again.
-func (h *hold) again(ctx context.Context) (*Lock, error) {
+// addLock returns another Lock of a hold. It returns nil and no error if the hold was released
+// before and must be acquired again.
+func (h *hold) addLock(ctx context.Context) (*Lock, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case errors.Is(h.cause, ErrReleased):
 		return nil, nil
-	case h.endedNow() != nil:
-		return nil, h.endedNow()
+	case h.endCauseLocked() != nil:
+		return nil, h.endCauseLocked()
 	}
 	l := &Lock{hold: h}
 	l.outer, _ = ctx.Value(heldKey{h.locker}).(*Lock)
 	l.ctx, l.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{h.locker}, l))
 	h.locks = append(h.locks, l)
-	h.open++
+	h.unreleased++
 	return l, nil
 }
 
 // heldKey is the context key of the innermost lock of a locker.
 type heldKey struct{ *Locker }
 
-// inside returns the hold of that name from which the context comes, or nil.
-func (l *Locker) inside(ctx context.Context, name string) *hold {
+// holdInContext returns the hold of that name from which the context comes, or nil.
+func (l *Locker) holdInContext(ctx context.Context, name string) *hold {
 	held, _ := ctx.Value(heldKey{l}).(*Lock)
 	for ; held != nil; held = held.outer {
 		if held.hold.req.Name == name {
@@ -80,7 +80,7 @@ func (l *Lock) Context() context.Context { return l.ctx }
 func (l *Lock) Done() <-chan struct{} { return l.hold.doneChan() }
 
 // Err returns why the lock has ended, or nil while it is held. The causes are those of Context.
-func (l *Lock) Err() error { return l.hold.ended() }
+func (l *Lock) Err() error { return l.hold.endCause() }
 
 // Extend holds the lock for at least d from now, without any heartbeat, also beyond MaxHold. d
 // counts from the server's answer and is at most 24 h. Use it before work during which this process
@@ -100,9 +100,9 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if bound := time.Now().Add(d); h.cause == nil && bound.After(h.boundAt) {
-		h.boundAt = bound
-		h.wake()
+	if bound := time.Now().Add(d); h.cause == nil && bound.After(h.maxHoldAt) {
+		h.maxHoldAt = bound
+		h.resetTimer()
 	}
 	return h.cause
 }
@@ -122,7 +122,7 @@ func (l *Lock) Release(_ context.Context) error {
 		return nil
 	}
 	l.released = true
-	h.open--
+	h.unreleased--
 	for i, other := range h.locks {
 		if other == l {
 			h.locks = append(h.locks[:i], h.locks[i+1:]...)
@@ -131,20 +131,20 @@ func (l *Lock) Release(_ context.Context) error {
 	}
 	cause, last := h.cause, false
 	switch {
-	case h.open > 0:
+	case h.unreleased > 0:
 	case cause == nil:
-		last = h.finish(ErrReleased)
-	case h.idle != nil:
-		close(h.idle)
-		h.idle = nil
+		last = h.markEnded(ErrReleased)
+	case h.allReleased != nil:
+		close(h.allReleased)
+		h.allReleased = nil
 	}
 	h.mu.Unlock()
 	l.cancel(ErrReleased)
 	if !last {
 		return cause
 	}
-	h.over(ErrReleased)
-	defer h.locker.forget(h)
-	defer h.locker.turns.pass(h.req.Name)
+	h.traceEnd(ErrReleased)
+	defer h.locker.removeHold(h)
+	defer h.locker.queues.passTurn(h.req.Name)
 	return h.locker.unlock(h.req)
 }

@@ -20,7 +20,7 @@ import (
 type Locker struct {
 	backend Backend
 	o       Options
-	turns   turns
+	queues  nameQueues
 
 	mu     sync.Mutex
 	closed bool
@@ -29,8 +29,8 @@ type Locker struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 
-	closing context.Context // ended by Shutdown, for waiters
-	close   context.CancelCauseFunc
+	closing      context.Context // ended by Shutdown, for waiters
+	closeWaiters context.CancelCauseFunc
 }
 
 // New returns a locker. It panics on invalid options.
@@ -43,11 +43,11 @@ func New(b Backend, o *Options) *Locker {
 		l.o = *o
 	}
 	var err error
-	if l.o, err = l.o.checked(); err != nil {
+	if l.o, err = l.o.withDefaults(); err != nil {
 		panic(err.Error())
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.closing, l.close = context.WithCancelCause(context.Background())
+	l.closing, l.closeWaiters = context.WithCancelCause(context.Background())
 	return l
 }
 
@@ -59,53 +59,53 @@ func New(b Backend, o *Options) *Locker {
 // [ErrLost] in the context of a lock that was lost; [ErrClosed]; those of the backend, after which
 // a lock that may have been acquired is released, or ends with its lease.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	done := l.asked(ctx)
-	held, err := l.lock(ctx, name, opts)
+	done := l.traceRequest(ctx)
+	held, err := l.acquire(ctx, name, opts)
 	done(held, err)
 	return held, err
 }
 
-func (l *Locker) lock(ctx context.Context, name string, opts []Option) (*Lock, error) {
-	o, held, err := l.begin(ctx, name, opts)
+func (l *Locker) acquire(ctx context.Context, name string, opts []Option) (*Lock, error) {
+	o, held, err := l.beginCall(ctx, name, opts)
 	if held != nil || err != nil {
 		return held, err
 	}
 	defer l.work.Done()
-	if err := l.turns.take(ctx, l.closing, name); err != nil {
-		return nil, waited(err)
+	if err := l.queues.waitTurn(ctx, l.closing, name); err != nil {
+		return nil, waitError(err)
 	}
 	req := newRequest(name, o.Lease)
 	for {
-		h, err := l.try(ctx, req, o)
+		h, err := l.tryBackend(ctx, req, o)
 		if err == nil {
-			return h.lock(ctx), nil
+			return h.firstLock(ctx), nil
 		}
 		if errors.Is(err, ErrHeld) {
-			if err = l.wait(ctx, req); err == nil {
+			if err = l.waitForRelease(ctx, req); err == nil {
 				continue
 			}
 		}
-		l.giveUp(req)
+		l.abandonTry(req)
 		return nil, err
 	}
 }
 
-// wait waits until it is worth trying again. If the context has ended, it returns the context's
-// error.
-func (l *Locker) wait(ctx context.Context, req Request) error {
+// waitForRelease waits until it is worth trying again. If the context has ended, it returns the
+// context's error.
+func (l *Locker) waitForRelease(ctx context.Context, req Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.closing, func() { cancel(ErrClosed) })()
 	var err error
-	for range tries { // waiters should survive a failover of the server
+	for range maxTries { // waiters should survive a failover of the server
 		if err = l.backend.Wait(ctx, req); err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return waited(context.Cause(ctx))
+			return waitError(context.Cause(ctx))
 		}
-		if backoff.Pause(ctx, between(req.Lease)) != nil {
-			return waited(context.Cause(ctx))
+		if backoff.Pause(ctx, retryDelay(req.Lease)) != nil {
+			return waitError(context.Cause(ctx))
 		}
 	}
 	return err
@@ -114,33 +114,33 @@ func (l *Locker) wait(ctx context.Context, req Request) error {
 // TryLock is like Lock but does not wait. It returns [ErrHeld] if another holder has the lock, or
 // if another goroutine of this process is about to acquire it.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
-	done := l.asked(ctx)
-	held, err := l.tryLock(ctx, name, opts)
+	done := l.traceRequest(ctx)
+	held, err := l.tryAcquire(ctx, name, opts)
 	done(held, err)
 	return held, err
 }
 
-func (l *Locker) tryLock(ctx context.Context, name string, opts []Option) (*Lock, error) {
-	o, held, err := l.begin(ctx, name, opts)
+func (l *Locker) tryAcquire(ctx context.Context, name string, opts []Option) (*Lock, error) {
+	o, held, err := l.beginCall(ctx, name, opts)
 	if held != nil || err != nil {
 		return held, err
 	}
 	defer l.work.Done()
-	if !l.turns.tryTake(name) {
-		if err := l.turns.failing(name); err != nil {
+	if !l.queues.tryTurn(name) {
+		if err := l.queues.lastFailure(name); err != nil {
 			return nil, err
 		}
 		return nil, ErrHeld
 	}
 	req := newRequest(name, o.Lease)
-	h, err := l.try(ctx, req, o)
+	h, err := l.tryBackend(ctx, req, o)
 	switch {
 	case err == nil:
-		return h.lock(ctx), nil
+		return h.firstLock(ctx), nil
 	case errors.Is(err, ErrHeld):
-		l.turns.pass(name)
+		l.queues.passTurn(name)
 	default:
-		l.giveUp(req)
+		l.abandonTry(req)
 	}
 	return nil, err
 }
@@ -171,7 +171,7 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.close(ErrClosed)
+	l.closeWaiters(ErrClosed)
 	ended := make(chan struct{})
 	go func() {
 		l.work.Wait()
@@ -190,30 +190,30 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	for _, h := range left {
-		h.end(ErrClosed, false)
+		h.endUnreleased(ErrClosed, false)
 	}
 	l.stop()
 	return context.Cause(ctx)
 }
 
-// begin checks the arguments. If the context already has the lock, begin returns another Lock of
-// it. Otherwise it adds the call to work.
-func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options, *Lock, error) {
+// beginCall checks the arguments. If the context already has the lock, beginCall returns another
+// Lock of it. Otherwise it adds the call to work.
+func (l *Locker) beginCall(ctx context.Context, name string, opts []Option) (Options, *Lock, error) {
 	if name == "" || len(name) > MaxName || strings.IndexByte(name, 0) >= 0 {
 		return l.o, nil, ErrName
 	}
 	if err := ctx.Err(); err != nil {
 		return l.o, nil, context.Cause(ctx)
 	}
-	if h := l.inside(ctx, name); h != nil {
-		if again, err := h.again(ctx); again != nil || err != nil {
+	if h := l.holdInContext(ctx, name); h != nil {
+		if again, err := h.addLock(ctx); again != nil || err != nil {
 			return l.o, again, err
 		}
 	}
 	o := l.o
 	if len(opts) > 0 {
 		var err error
-		if o, err = o.with(opts); err != nil {
+		if o, err = o.withCallOptions(opts); err != nil {
 			return o, nil, err
 		}
 	}
@@ -226,38 +226,38 @@ func (l *Locker) begin(ctx context.Context, name string, opts []Option) (Options
 	return o, nil, nil
 }
 
-// tries is how often a call is made if its answer is lost. All calls are safe to repeat.
-const tries = 3
+// maxTries is how often a call is made if its answer is lost. All calls are safe to repeat.
+const maxTries = 3
 
-// try calls the backend's TryLock, and again if the answer was lost.
-func (l *Locker) try(ctx context.Context, req Request, o Options) (*hold, error) {
+// tryBackend calls the backend's TryLock, and again if the answer was lost.
+func (l *Locker) tryBackend(ctx context.Context, req Request, o Options) (*hold, error) {
 	var err error
-	for range tries {
+	for range maxTries {
 		began := time.Now()
 		var g Grant
 		if g, err = l.backend.TryLock(ctx, req); err == nil {
-			return l.hold(ctx, req, o, g, began)
+			return l.startHold(ctx, req, o, g, began)
 		}
-		l.turns.note(req.Name, err)
-		if errors.Is(err, ErrHeld) || errors.Is(err, ErrName) || ctx.Err() != nil || backoff.Pause(ctx, between(o.Lease)) != nil {
+		l.queues.noteFailure(req.Name, err)
+		if errors.Is(err, ErrHeld) || errors.Is(err, ErrName) || ctx.Err() != nil || backoff.Pause(ctx, retryDelay(o.Lease)) != nil {
 			break
 		}
 	}
 	return nil, err
 }
 
-// hold starts a hold for what the backend granted.
-func (l *Locker) hold(ctx context.Context, req Request, o Options, g Grant, began time.Time) (*hold, error) {
-	h := &hold{locker: l, req: req, most: g.Lease, grant: g, began: began}
-	h.locks = h.space[:0]
+// startHold starts a hold for what the backend granted.
+func (l *Locker) startHold(ctx context.Context, req Request, o Options, g Grant, began time.Time) (*hold, error) {
+	h := &hold{locker: l, req: req, longestLease: g.Lease, grant: g, requestedAt: began}
+	h.locks = h.firstLockSpace[:0]
 	if t := l.o.Trace; t != nil && t.Ended != nil {
-		h.asker = context.WithoutCancel(ctx)
+		h.traceCtx = context.WithoutCancel(ctx)
 	}
 	if h.grant.Lease <= 0 || h.grant.Lease > o.Lease {
 		h.grant.Lease = o.Lease
 	}
-	h.until, h.boundAt = began.Add(h.grant.Lease), began.Add(o.MaxHold)
-	if !time.Now().Before(h.until) {
+	h.heldUntil, h.maxHoldAt = began.Add(h.grant.Lease), began.Add(o.MaxHold)
+	if !time.Now().Before(h.heldUntil) {
 		return nil, fmt.Errorf("lock: the answer took longer than the lease of %v, so that the lock may be gone by now; choose a longer lease", o.Lease)
 	}
 	l.mu.Lock()
@@ -267,24 +267,24 @@ func (l *Locker) hold(ctx context.Context, req Request, o Options, g Grant, bega
 	}
 	l.holds[h] = struct{}{}
 	l.work.Add(1)
-	h.start()
+	h.startHeartbeats()
 	return h, nil
 }
 
-// forget undoes the registration that hold made.
-func (l *Locker) forget(h *hold) {
+// removeHold undoes the registration that startHold made.
+func (l *Locker) removeHold(h *hold) {
 	l.mu.Lock()
 	delete(l.holds, h)
 	l.mu.Unlock()
 	l.work.Done()
 }
 
-// giveUp releases a lock that a try may have acquired, although the caller does not want it any
+// abandonTry releases a lock that a try may have acquired, although the caller does not want it any
 // more or may never get the answer, and passes the turn on. The caller counts in work.
-func (l *Locker) giveUp(req Request) {
+func (l *Locker) abandonTry(req Request) {
 	// Pass the turn at once: while the server is unreachable, each caller would wait for the
 	// release of the one before.
-	l.turns.pass(req.Name)
+	l.queues.passTurn(req.Name)
 	l.work.Go(func() { _ = l.unlock(req) })
 }
 
@@ -301,8 +301,8 @@ func (l *Locker) unlock(req Request) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrLost) && n > 1:
-			return fmt.Errorf("lock: the answer to the release was lost, and another holder has come since, behind it or before: %w", ErrLost)
-		case errors.Is(err, ErrLost) || backoff.Pause(ctx, between(req.Lease)) != nil:
+			return fmt.Errorf("lock: the answer to the release was lost, and another holder has come since, after it or before: %w", ErrLost)
+		case errors.Is(err, ErrLost) || backoff.Pause(ctx, retryDelay(req.Lease)) != nil:
 			return err
 		}
 	}
@@ -314,8 +314,8 @@ func newRequest(name string, lease time.Duration) Request {
 	return r
 }
 
-// waited returns the error of a caller that waited in vain.
-func waited(cause error) error { return fmt.Errorf("%w (%w)", ErrHeld, cause) }
+// waitError returns the error of a caller that waited in vain.
+func waitError(cause error) error { return fmt.Errorf("%w (%w)", ErrHeld, cause) }
 
-// between returns the time between two tries.
-func between(lease time.Duration) time.Duration { return min(lease/100, 100*time.Millisecond) }
+// retryDelay returns the time between two tries.
+func retryDelay(lease time.Duration) time.Duration { return min(lease/100, 100*time.Millisecond) }

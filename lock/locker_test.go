@@ -29,15 +29,15 @@ type faults struct {
 	grant                func(*lock.Grant)
 }
 
-// set changes the faults.
-func (f *faulty) set(change func(*faults)) {
+// setFaults changes the faults.
+func (f *faulty) setFaults(change func(*faults)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.faults)
 }
 
-// ask returns the error of one fault.
-func (f *faulty) ask(which func(*faults) func() error) error {
+// faultFor returns the error of one fault.
+func (f *faulty) faultFor(which func(*faults) func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fault := which(&f.faults); fault != nil {
@@ -49,10 +49,10 @@ func (f *faulty) ask(which func(*faults) func() error) error {
 func (f *faulty) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
 	f.tries.Add(1)
 	g, err := f.Backend.TryLock(ctx, r)
-	if failed := f.ask(func(f *faults) func() error { return f.lost }); failed != nil {
+	if failed := f.faultFor(func(f *faults) func() error { return f.lost }); failed != nil {
 		return lock.Grant{}, failed
 	}
-	f.set(func(f *faults) {
+	f.setFaults(func(f *faults) {
 		if f.grant != nil {
 			f.grant(&g)
 		}
@@ -61,14 +61,14 @@ func (f *faulty) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 }
 
 func (f *faulty) Extend(ctx context.Context, r lock.Request) error {
-	if err := f.ask(func(f *faults) func() error { return f.extend }); err != nil {
+	if err := f.faultFor(func(f *faults) func() error { return f.extend }); err != nil {
 		return err
 	}
 	return f.Backend.Extend(ctx, r)
 }
 
 func (f *faulty) Unlock(ctx context.Context, r lock.Request) error {
-	if err := f.ask(func(f *faults) func() error { return f.unlock }); err != nil {
+	if err := f.faultFor(func(f *faults) func() error { return f.unlock }); err != nil {
 		return err
 	}
 	return f.Backend.Unlock(ctx, r)
@@ -76,8 +76,8 @@ func (f *faulty) Unlock(ctx context.Context, r lock.Request) error {
 
 var errCut = errors.New("connection cut")
 
-// both returns two lockers on one backend, for two processes.
-func both(o *lock.Options) (f *faulty, a, b *lock.Locker) {
+// twoLockers returns two lockers on one backend, for two processes.
+func twoLockers(o *lock.Options) (f *faulty, a, b *lock.Locker) {
 	f = &faulty{Backend: memlock.New()}
 	return f, lock.New(f, o), lock.New(f.Backend, o)
 }
@@ -85,7 +85,7 @@ func both(o *lock.Options) (f *faulty, a, b *lock.Locker) {
 func TestHeldUntilReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := both(nil)
+		_, a, b := twoLockers(nil)
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		time.Sleep(4 * time.Minute) // eight leases
@@ -112,8 +112,8 @@ func TestLossIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f, a, b := both(&lock.Options{Lease: 30 * time.Second})
-				f.set(func(f *faults) { f.extend = func() error { return fails } })
+				f, a, b := twoLockers(&lock.Options{Lease: 30 * time.Second})
+				f.setFaults(func(f *faults) { f.extend = func() error { return fails } })
 				began := time.Now()
 				held, err := a.Lock(t.Context(), "x")
 				assert.NoError(t, err, "Lock")
@@ -137,9 +137,9 @@ func TestLossIsTold(t *testing.T) {
 func TestBackendTellsOfALoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, _ := both(nil)
+		f, a, _ := twoLockers(nil)
 		session := make(chan struct{})
-		f.set(func(f *faults) { f.grant = func(g *lock.Grant) { g.Done = session } })
+		f.setFaults(func(f *faults) { f.grant = func(g *lock.Grant) { g.Done = session } })
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		began := time.Now()
@@ -154,9 +154,9 @@ func TestBackendTellsOfALoss(t *testing.T) {
 func TestHeartbeatsTryAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, _ := both(&lock.Options{Lease: 30 * time.Second, MaxHold: time.Hour})
+		f, a, _ := twoLockers(&lock.Options{Lease: 30 * time.Second, MaxHold: time.Hour})
 		n := 0
-		f.set(func(f *faults) {
+		f.setFaults(func(f *faults) {
 			f.extend = func() error {
 				if n++; n%5 != 0 {
 					return errCut
@@ -175,7 +175,7 @@ func TestHeartbeatsTryAgain(t *testing.T) {
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := both(&lock.Options{Lease: 30 * time.Second, MaxHold: 45 * time.Second})
+		_, a, b := twoLockers(&lock.Options{Lease: 30 * time.Second, MaxHold: 45 * time.Second})
 		began := time.Now()
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
@@ -196,12 +196,13 @@ func TestMaxHold(t *testing.T) {
 func TestExtendBeyondMaxHold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, b := both(&lock.Options{Lease: 30 * time.Second, MaxHold: 30 * time.Second})
+		f, a, b := twoLockers(&lock.Options{Lease: 30 * time.Second, MaxHold: 30 * time.Second})
 		began := time.Now()
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		assert.NoError(t, held.Extend(t.Context(), 10*time.Minute), "Extend")
-		f.set(func(f *faults) { f.extend = func() error { return errCut } }) // Extend needs none
+		// Extend needs none
+		f.setFaults(func(f *faults) { f.extend = func() error { return errCut } })
 		time.Sleep(10*time.Minute - time.Second)
 		assert.NoError(t, held.Err(), "Err")
 		_, err = b.TryLock(t.Context(), "x")
@@ -216,7 +217,7 @@ func TestExtendBeyondMaxHold(t *testing.T) {
 func TestSessionIsNotLongerThanItIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, _ := both(&lock.Options{Lease: 10 * time.Second})
+		f, a, _ := twoLockers(&lock.Options{Lease: 10 * time.Second})
 		f.grant = func(g *lock.Grant) { g.Lease = 20 * time.Second }
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
@@ -232,7 +233,7 @@ func TestSessionIsNotLongerThanItIs(t *testing.T) {
 func TestWaitersGetItInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, _ := both(nil)
+		f, a, _ := twoLockers(nil)
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		var mu sync.Mutex
@@ -262,7 +263,7 @@ func TestWaitersGetItInTurn(t *testing.T) {
 func TestWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := both(nil)
+		_, a, b := twoLockers(nil)
 		held, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		for _, l := range []*lock.Locker{a, b} { // one waits for its turn, one at the backend
@@ -282,7 +283,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 func TestReentry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := both(nil)
+		_, a, b := twoLockers(nil)
 		outer, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		inner, err := a.Lock(outer.Context(), "x")
@@ -313,12 +314,12 @@ func TestReentry(t *testing.T) {
 func TestReentryOfALostLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, _ := both(nil)
+		f, a, _ := twoLockers(nil)
 		outer, err := a.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		inner, err := a.Lock(outer.Context(), "x")
 		assert.NoError(t, err, "Lock")
-		f.set(func(f *faults) { f.extend = func() error { return lock.ErrLost } })
+		f.setFaults(func(f *faults) { f.extend = func() error { return lock.ErrLost } })
 		<-outer.Done()
 		assert.ErrorIs(t, context.Cause(inner.Context()), lock.ErrLost, "Cause")
 		_, err = a.Lock(context.WithoutCancel(outer.Context()), "x")
@@ -330,9 +331,9 @@ func TestReentryOfALostLock(t *testing.T) {
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, b := both(nil)
+		f, a, b := twoLockers(nil)
 		n := 0
-		f.set(func(f *faults) {
+		f.setFaults(func(f *faults) {
 			f.lost = func() error {
 				if n++; n == 1 {
 					return errCut
@@ -343,7 +344,7 @@ func TestLostAnswers(t *testing.T) {
 		held, err := a.Lock(t.Context(), "x") // the first try has it, the second gets the same
 		assert.NoError(t, err, "Lock")
 		m := 0
-		f.set(func(f *faults) {
+		f.setFaults(func(f *faults) {
 			f.unlock = func() error {
 				if m++; m == 1 {
 					return errCut
@@ -352,7 +353,8 @@ func TestLostAnswers(t *testing.T) {
 			}
 		})
 		assert.NoError(t, held.Release(t.Context()), "Release")
-		f.set(func(f *faults) { f.lost = func() error { return errCut } }) // now no answer arrives
+		// now no answer arrives
+		f.setFaults(func(f *faults) { f.lost = func() error { return errCut } })
 		_, err = a.Lock(t.Context(), "x")
 		assert.ErrorIs(t, err, errCut, "Lock")
 		began := time.Now()
@@ -368,8 +370,8 @@ func TestLostAnswers(t *testing.T) {
 func TestUnconfirmedRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, b := both(nil)
-		f.set(func(f *faults) { f.unlock = func() error { return errCut } })
+		f, a, b := twoLockers(nil)
+		f.setFaults(func(f *faults) { f.unlock = func() error { return errCut } })
 		assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { return nil }), "With")
 		began := time.Now()
 		next, err := b.Lock(t.Context(), "x") // when the lease ends
@@ -387,7 +389,7 @@ func TestUnconfirmedRelease(t *testing.T) {
 func TestWith(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, b := both(nil)
+		f, a, b := twoLockers(nil)
 		failed := errors.New("failed")
 		ctx, cancel := context.WithCancel(t.Context())
 		assert.ErrorIs(t, a.With(ctx, "x", func(context.Context, *lock.Lock) error {
@@ -401,7 +403,7 @@ func TestWith(t *testing.T) {
 		held, err := b.TryLock(t.Context(), "x")
 		assert.NoError(t, err, "TryLock")
 		assert.NoError(t, held.Release(t.Context()), "Release")
-		f.set(func(f *faults) { f.extend = func() error { return lock.ErrLost } })
+		f.setFaults(func(f *faults) { f.extend = func() error { return lock.ErrLost } })
 		assert.ErrorIs(t, a.With(t.Context(), "x", func(ctx context.Context, _ *lock.Lock) error {
 			<-ctx.Done()
 			return nil
@@ -413,7 +415,7 @@ func TestWith(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := both(nil)
+		_, a, b := twoLockers(nil)
 		short, err := a.Lock(t.Context(), "short")
 		assert.NoError(t, err, "Lock")
 		long, err := a.Lock(t.Context(), "long")
@@ -437,7 +439,7 @@ func TestShutdown(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	_, a, _ := both(nil)
+	_, a, _ := twoLockers(nil)
 	for _, name := range []string{"", "a\x00b", string(make([]byte, 201))} {
 		_, err := a.Lock(t.Context(), name)
 		assert.ErrorIs(t, err, lock.ErrName, "Lock")
@@ -463,7 +465,7 @@ func TestRefusals(t *testing.T) {
 func TestShutdownSendsWaitersHome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := both(nil)
+		_, a, b := twoLockers(nil)
 		held, err := b.Lock(t.Context(), "x")
 		assert.NoError(t, err, "Lock")
 		var all sync.WaitGroup
@@ -491,8 +493,8 @@ func TestShutdownWaitsForNoLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f, a, _ := both(&lock.Options{Lease: time.Hour, MaxHold: time.Hour + time.Minute})
-				f.set(func(f *faults) { f.extend = func() error { return fails } })
+				f, a, _ := twoLockers(&lock.Options{Lease: time.Hour, MaxHold: time.Hour + time.Minute})
+				f.setFaults(func(f *faults) { f.extend = func() error { return fails } })
 				held, err := a.Lock(t.Context(), "x")
 				assert.NoError(t, err, "Lock")
 				<-held.Done()
@@ -510,9 +512,9 @@ func TestShutdownWaitsForNoLease(t *testing.T) {
 func TestReleaseThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, a, _ := both(nil)
+		f, a, _ := twoLockers(nil)
 		n := 0
-		f.set(func(f *faults) {
+		f.setFaults(func(f *faults) {
 			f.unlock = func() error {
 				if n++; n == 1 {
 					return errCut

@@ -31,16 +31,16 @@ func WithLease(d time.Duration) Option { return func(o *Options) { o.Lease, o.Ma
 // WithMaxHold sets Options.MaxHold for one call.
 func WithMaxHold(d time.Duration) Option { return func(o *Options) { o.MaxHold = d } }
 
-// with applies the options of a call.
-func (o Options) with(opts []Option) (Options, error) {
+// withCallOptions applies the options of a call.
+func (o Options) withCallOptions(opts []Option) (Options, error) {
 	for _, f := range opts {
 		f(&o)
 	}
-	return o.checked()
+	return o.withDefaults()
 }
 
-// checked sets the defaults, and returns an error for invalid values.
-func (o Options) checked() (Options, error) {
+// withDefaults sets the defaults, and returns an error for invalid values.
+func (o Options) withDefaults() (Options, error) {
 	if o.Lease == 0 {
 		o.Lease = 30 * time.Second
 	}

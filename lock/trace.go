@@ -33,8 +33,8 @@ type HoldDone struct {
 	Err error
 }
 
-// asked reports that a lock is asked for.
-func (l *Locker) asked(ctx context.Context) func(*Lock, error) {
+// traceRequest reports that a lock is asked for.
+func (l *Locker) traceRequest(ctx context.Context) func(*Lock, error) {
 	if l.o.Trace == nil || l.o.Trace.Lock == nil {
 		return func(*Lock, error) {}
 	}
@@ -48,9 +48,9 @@ func (l *Locker) asked(ctx context.Context) func(*Lock, error) {
 	}
 }
 
-// over reports that a hold has ended. The caller does not hold its mutex.
-func (h *hold) over(cause error) {
+// traceEnd reports that a hold has ended. The caller does not hold its mutex.
+func (h *hold) traceEnd(cause error) {
 	if t := h.locker.o.Trace; t != nil && t.Ended != nil {
-		t.Ended(h.asker, HoldDone{Took: time.Since(h.began), Err: cause})
+		t.Ended(h.traceCtx, HoldDone{Took: time.Since(h.requestedAt), Err: cause})
 	}
 }

@@ -50,12 +50,12 @@ func TestBatchAcksTogether(t *testing.T) {
 		stop := w.start(func(ctx context.Context, s mqidem.Source) error {
 			return mqidem.ConsumeBatch(ctx, &together{s, &all}, done, w.options(mqidem.Options{Batch: n, Concurrency: 1}))
 		})
-		w.pass(10 * time.Second)
+		w.passTime(10 * time.Second)
 		w.mu.Lock()
 		acked := len(w.outcomes)
 		w.mu.Unlock()
 		assert.Equal(t, acked, n, "messages that are acked")
 		assert.NoError(t, stop(), "ConsumeBatch")
-		w.empty()
+		w.expectEmpty()
 	})
 }

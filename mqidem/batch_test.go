@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // batches records the batches that a handler got, and how often it handled each message without an
@@ -49,7 +49,7 @@ func (b *batches) handler(id string, bad func() error) mqidem.BatchHandler {
 	}
 }
 
-func five() (all []outbox.Message) {
+func fiveMessages() (all []outbox.Message) {
 	for i := range 5 {
 		all = append(all, message(fmt.Sprint(i), fmt.Sprint("body ", i)))
 	}
@@ -70,10 +70,10 @@ func TestBadMessageInBatch(t *testing.T) {
 		for at := range 5 {
 			t.Run(fmt.Sprint(name, at), func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *world) {
-					w.publish(five()...)
+					w.publish(fiveMessages()...)
 					b := &batches{w: w}
 					stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler(fmt.Sprint(at), bad)), mqidem.Options{MaxAttempts: 3})
-					w.pass(time.Hour)
+					w.passTime(time.Hour)
 					assert.NoError(t, stop(), "consume")
 					assert.Equal(t, b.given[0], []string{"0", "1", "2", "3", "4"}, "the first batch")
 					for i := range 5 {
@@ -84,7 +84,7 @@ func TestBadMessageInBatch(t *testing.T) {
 					p := w.deadLetters()
 					assert.Equal(t, len(p), 1, "dead letters")
 					assert.Equal(t, p[0].Message.ID, fmt.Sprint(at), "who is a dead letter")
-					w.empty()
+					w.expectEmpty()
 				})
 			})
 		}
@@ -95,17 +95,17 @@ func TestBadMessageInBatch(t *testing.T) {
 // cannot be handled.
 func TestRepeatsInBatch(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
-		w.publish(five()[2], message("", "no id"), five()[4])
+		w.publish(fiveMessages()...)
+		w.publish(fiveMessages()[2], message("", "no id"), fiveMessages()[4])
 		b := &batches{w: w}
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler("", nil)), mqidem.Options{})
-		w.pass(time.Second)
-		w.publish(five()...)
-		w.pass(time.Second)
+		w.passTime(time.Second)
+		w.publish(fiveMessages()...)
+		w.passTime(time.Second)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, b.given, [][]string{{"0", "1", "2", "3", "4"}}, "batches")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -113,7 +113,7 @@ func TestRepeatsInBatch(t *testing.T) {
 // alone.
 func TestKillerInBatch(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		over := make(chan struct{})
 		defer close(over)
 		done := map[string]int{}
@@ -135,11 +135,11 @@ func TestKillerInBatch(t *testing.T) {
 				})
 				_ = mqidem.ConsumeBatch(ctx, s, h, w.options(mqidem.Options{MaxAttempts: 3}))
 			}()
-			w.pass(time.Second)
-			w.kill(e)
+			w.passTime(time.Second)
+			w.killEngine(e)
 			assert.NoError(t, s.Close(), "close")
 			cancel()
-			w.pass(time.Minute)
+			w.passTime(time.Minute)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -147,7 +147,7 @@ func TestKillerInBatch(t *testing.T) {
 		p := w.deadLetters()
 		assert.Equal(t, len(p), 1, "dead letters")
 		assert.Equal(t, p[0].Message.ID, "3", "who is a dead letter")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -156,12 +156,12 @@ func TestLinger(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		b := &batches{w: w}
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler("", nil)), mqidem.Options{Batch: 3, Linger: 10 * time.Second})
-		w.publish(five()...)
-		w.pass(time.Second)
+		w.publish(fiveMessages()...)
+		w.passTime(time.Second)
 		w.mu.Lock()
 		assert.Equal(t, len(b.given), 1, "batches that are full")
 		w.mu.Unlock()
-		w.pass(10 * time.Second)
+		w.passTime(10 * time.Second)
 		assert.Equal(t, b.given, [][]string{{"0", "1", "2"}, {"3", "4"}}, "batches")
 		assert.NoError(t, stop(), "consume")
 	})
@@ -170,13 +170,13 @@ func TestLinger(t *testing.T) {
 // The error of a message affects only that message, also if the handler's slice has a wrong length.
 func TestBatchErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		calls := 0
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(_ context.Context, ms []*mqidem.Message) []error {
 			calls++
 			return make([]error, len(ms)+1) // it is unknown which message each is for
 		}), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, calls, 6, "calls: one of all, one of each")
 		p := w.deadLetters()
@@ -194,7 +194,7 @@ func TestBatchRoundTrips(t *testing.T) {
 		}
 		b := &batches{w: w}
 		stop := w.consumeBatches(mqidem.OnceBatch(w.newEngine(s), "points", b.handler("", nil)), mqidem.Options{Batch: 100, Linger: time.Second})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(b.given), 1, "batches")
 		assert.Equal(t, s.calls, map[string]int{"lookup": 1, "acquirebatch": 1, "completebatch": 1}, "calls of the store")

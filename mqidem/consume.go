@@ -27,7 +27,7 @@ import (
 // or if records are kept for less time than the broker keeps copies (see [Holder] and
 // [Options].HoldsFor).
 func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
-	opts, err := o.checked(false)
+	opts, err := o.withDefaults(false)
 	if err != nil {
 		return err
 	}
@@ -35,44 +35,45 @@ func Consume(ctx context.Context, s Source, h Handler, o *Options) error {
 	if opts.Order == nil {
 		return c.run(ctx, opts.Concurrency, func() (int, func()) {
 			d := c.receive()
-			return one(d), func() { c.handle(d, h) }
+			return messageCount(d), func() { c.handle(d, h) }
 		})
 	}
 	// Messages that wait for others of their name do not count as concurrent, so more are received.
-	c.turns = make(turns, opts.Concurrency)
-	lanes := lanes{last: map[string]chan struct{}{}}
-	return c.run(ctx, inHand*opts.Concurrency, c.inTurn(func() (int, func()) {
+	c.slots = make(handlerSlots, opts.Concurrency)
+	lanes := orderLanes{last: map[string]chan struct{}{}}
+	return c.run(ctx, receivedPerHandler*opts.Concurrency, c.oneAtATime(func() (int, func()) {
 		d := c.receive()
 		if d == nil {
 			return 0, nil
 		}
-		_ = c.hands.call(func() error { // if Order panics, the message has no name
+		_ = c.pool.callGuarded(func() error { // if Order panics, the message has no name
 			d.lane = opts.Order(d.message)
 			return nil
 		})
-		return 1, lanes.after(d.lane, func() {
-			c.turns.take()
-			defer c.turns.leave()
+		return 1, lanes.runAfterEarlier(d.lane, func() {
+			c.slots.acquire()
+			defer c.slots.release()
 			c.handle(d, h)
 		})
 	}))
 }
 
-// one returns how many messages there are.
-func one(d *inFlight) int {
+// messageCount returns how many messages there are.
+func messageCount(d *inFlight) int {
 	if d == nil {
 		return 0
 	}
 	return 1
 }
 
-// inHand is how many messages are received for each one that is worked on, if Order is set.
-const inHand = 16
+// receivedPerHandler is how many messages are received for each one that is worked on, if Order is
+// set.
+const receivedPerHandler = 16
 
 // ConsumeBatch is [Consume] for batch handlers. A batch has up to Batch messages that arrived
 // within Linger. The defaults are right for most queues; see [Options].Batch.
 func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) error {
-	opts, err := o.checked(true)
+	opts, err := o.withDefaults(true)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) err
 	if ahead, ok := s.(Batched); ok {
 		ahead.Ahead(opts.Batch)
 	}
-	return c.run(ctx, opts.Concurrency, c.inTurn(func() (int, func()) {
+	return c.run(ctx, opts.Concurrency, c.oneAtATime(func() (int, func()) {
 		ds := c.receiveBatch()
 		return len(ds), func() { c.handleBatch(ds, h) }
 	}))
@@ -89,27 +90,27 @@ func ConsumeBatch(ctx context.Context, s Source, h BatchHandler, o *Options) err
 // errStopped ends the contexts of handlers that are still running after Drain.
 var errStopped = errors.New("mqidem: the consumer was stopped")
 
-// grace is how long handlers may run after their contexts have ended.
-const grace = time.Second
+// handlerGrace is how long handlers may run after their contexts have ended.
+const handlerGrace = time.Second
 
 // consumer is one call of Consume.
 type consumer struct {
 	Options
-	source   Source
-	holds    time.Duration
-	turns    turns
-	returned returnedMessages
-	hands    hands
+	source      Source
+	brokerHolds time.Duration
+	slots       handlerSlots
+	returned    returnedHistory
+	pool        handlerPool
 
-	receiving context.Context // ends with the caller's, and with a fatal error
-	stop      context.CancelCauseFunc
-	working   context.Context // of handlers
-	cut       context.CancelCauseFunc
-	gaveUp    context.Context
-	giveUp    context.CancelFunc
+	receiveCtx  context.Context // ends with the caller's, and with a fatal error
+	stop        context.CancelCauseFunc
+	handlerCtx  context.Context // of handlers
+	cutHandlers context.CancelCauseFunc
+	abandoned   context.Context
+	abandon     context.CancelFunc
 
-	workers workers
-	lines   lines
+	workers    workers
+	limitedLog limitedLog
 
 	mu    sync.Mutex // guards the field below
 	fatal error
@@ -117,14 +118,14 @@ type consumer struct {
 
 func newConsumer(ctx context.Context, s Source, o Options) *consumer {
 	c := &consumer{Options: o, source: s}
-	c.receiving, c.stop = context.WithCancelCause(ctx)
-	c.working, c.cut = context.WithCancelCause(context.WithoutCancel(ctx))
-	c.gaveUp, c.giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	c.receiveCtx, c.stop = context.WithCancelCause(ctx)
+	c.handlerCtx, c.cutHandlers = context.WithCancelCause(context.WithoutCancel(ctx))
+	c.abandoned, c.abandon = context.WithCancel(context.WithoutCancel(ctx))
 	return c
 }
 
-func (c *consumer) start(ctx context.Context) error {
-	if c.holds = c.HoldsFor; c.holds > 0 {
+func (c *consumer) findBrokerHolds(ctx context.Context) error {
+	if c.brokerHolds = c.HoldsFor; c.brokerHolds > 0 {
 		return nil
 	}
 	holder, ok := c.source.(Holder)
@@ -132,14 +133,14 @@ func (c *consumer) start(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if c.holds, err = holder.HoldsFor(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("mqidem: the broker was asked how long it keeps messages: %w", err)
+	if c.brokerHolds, err = holder.HoldsFor(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("mqidem: cannot ask the broker how long it keeps messages; set Options.HoldsFor if you know it: %w", err)
 	}
 	return nil
 }
 
-// fail ends the consumer with an error.
-func (c *consumer) fail(err error) {
+// endWithError ends the consumer with an error.
+func (c *consumer) endWithError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fatal == nil {
@@ -152,13 +153,13 @@ func (c *consumer) fail(err error) {
 func (c *consumer) drain() error {
 	idle := make(chan struct{})
 	go func() { // ends when the last handler does
-		c.workers.all.Wait()
+		c.workers.running.Wait()
 		close(idle)
 	}()
 	for _, step := range []struct {
 		wait time.Duration
 		then func()
-	}{{c.Drain, func() { c.cut(errStopped) }}, {grace, c.giveUp}} {
+	}{{c.Drain, func() { c.cutHandlers(errStopped) }}, {handlerGrace, c.abandon}} {
 		t := time.NewTimer(step.wait)
 		select {
 		case <-idle:
@@ -170,6 +171,6 @@ func (c *consumer) drain() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return errors.Join(c.fatal, fmt.Errorf("mqidem: %d messages were still being worked on %v after the end: they are delivered again, and their keys stay claimed until the leases expire: %w",
-		c.workers.busy.Load(), c.Drain+grace, errStopped))
+	return errors.Join(c.fatal, fmt.Errorf("mqidem: %d handlers were still running %v after the consumer was stopped; their messages are redelivered, and their keys stay claimed until the leases expire: %w",
+		c.workers.busy.Load(), c.Drain+handlerGrace, errStopped))
 }

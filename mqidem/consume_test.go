@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // Each consumer works once on a message that is published three times.
@@ -31,10 +31,10 @@ func TestOncePerConsumer(t *testing.T) {
 			assert.NoError(t, err, "receive")
 			assert.NoError(t, mqidem.Once(w.engine, "points", w.handler(nil))(ctx, d.Message()), "points")
 		}
-		w.pass(10 * time.Second)
+		w.passTime(10 * time.Second)
 		assert.NoError(t, stop(), "consume")
-		w.rans("order", "order")
-		w.empty()
+		w.expectRuns("order", "order")
+		w.expectEmpty()
 	})
 }
 
@@ -49,14 +49,14 @@ func TestTries(t *testing.T) {
 			}
 			return nil
 		})), mqidem.Options{MaxAttempts: 4, Concurrency: 1})
-		w.pass(time.Second)
-		w.rans("bad", "good")
-		w.pass(3 * time.Second)
-		w.rans("bad", "good", "bad", "good")
-		w.pass(3 * time.Second)
-		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeDone)
+		w.passTime(time.Second)
+		w.expectRuns("bad", "good")
+		w.passTime(3 * time.Second)
+		w.expectRuns("bad", "good", "bad", "good")
+		w.passTime(3 * time.Second)
+		w.expectOutcomes(mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeAgain, mqidem.OutcomeDone)
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
-		w.pass(3 * time.Second)
+		w.passTime(3 * time.Second)
 		p := w.deadLetters()
 		assert.Equal(t, len(p), 1, "dead letters")
 		assert.Equal(t, string(p[0].Message.Body), "bad", "what is a dead letter")
@@ -66,12 +66,12 @@ func TestTries(t *testing.T) {
 			Why: mqidem.DeadTries, Error: "no stock", Tries: 4, Consumer: "stock", Key: "app/mq//stock/bad", Source: "q",
 		}, "reason")
 		w.publish(message("bad", "bad"))
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters, behind a copy")
 		assert.Equal(t, len(w.ran), 7, "runs")
 		assert.Equal(t, w.record("stock", "bad").State, retrysafe.StateFailed, "state of the record")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -106,15 +106,15 @@ func TestDeadLetterAtOnce(t *testing.T) {
 					}
 					return one.handler(ctx, m)
 				}), one.options)
-				w.pass(time.Second)
+				w.passTime(time.Second)
 				assert.NoError(t, stop(), "consume")
-				w.saw(mqidem.OutcomeDead)
+				w.expectOutcomes(mqidem.OutcomeDead)
 				p := w.deadLetters()
 				assert.Equal(t, len(p), 1, "dead letters")
 				assert.Equal(t, p[0].Reason.Why, one.why, "why")
 				assert.True(t, p[0].Reason.Error != "", "the reason has words")
 				assert.Equal(t, ran, one.runs, "runs")
-				w.empty()
+				w.expectEmpty()
 			})
 		})
 	}
@@ -127,10 +127,10 @@ func TestIDs(t *testing.T) {
 		one, two := outbox.Message{Payload: []byte("one"), Headers: map[string]string{"Event": long}}, outbox.Message{Payload: []byte("two")}
 		w.publish(one, one, two, two)
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{ID: mqidem.FromHeader("Event"), MissingID: mqidem.BodyDigest, Concurrency: 1})
-		w.pass(time.Second)
+		w.passTime(time.Second)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.OutcomeDone, mqidem.OutcomeDuplicate, mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
-		w.rans("one", "two")
+		w.expectOutcomes(mqidem.OutcomeDone, mqidem.OutcomeDuplicate, mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
+		w.expectRuns("one", "two")
 		assert.Equal(t, w.record("stock", retrysafe.KeyPart(long)).State, retrysafe.StateCompleted, "state")
 	})
 }
@@ -142,16 +142,16 @@ func TestInProgressElsewhere(t *testing.T) {
 		assert.NoError(t, err, "begin")
 		w.publish(message("1", "one"))
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 2})
-		w.pass(time.Minute) // twice the lease
+		w.passTime(time.Minute) // twice the lease
 		assert.True(t, len(w.outcomes) > 5, "it came several times: %d", len(w.outcomes))
 		for _, o := range w.outcomes {
 			assert.Equal(t, [2]any{o.What, o.Try}, [2]any{mqidem.OutcomeLater, 0}, "outcome and try")
 		}
 		assert.NoError(t, a.Release(w.t.Context(), nil), "release")
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.rans("one")
-		w.empty()
+		w.expectRuns("one")
+		w.expectEmpty()
 	})
 }
 
@@ -167,26 +167,26 @@ func TestKilledConsumersCount(t *testing.T) {
 			ctx, cancel := context.WithCancel(w.t.Context())
 			go func() {
 				_ = mqidem.Consume(ctx, s, mqidem.Once(e, "stock", func(ctx context.Context, m *mqidem.Message) error {
-					w.began(m)
+					w.recordBegin(m)
 					<-over // never returns
 					return nil
 				}), w.options(mqidem.Options{MaxAttempts: 3}))
 			}()
-			w.pass(time.Second)
-			w.kill(e)
+			w.passTime(time.Second)
+			w.killEngine(e)
 			assert.NoError(t, s.Close(), "close")
 			cancel()
-			w.pass(time.Minute)
+			w.passTime(time.Minute)
 		}
-		w.rans("killer", "killer", "killer")
+		w.expectRuns("killer", "killer", "killer")
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 3})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.rans("killer", "killer", "killer")
+		w.expectRuns("killer", "killer", "killer")
 		p := w.deadLetters()
 		assert.Equal(t, len(p), 1, "dead letters")
 		assert.Equal(t, p[0].Reason.Why, mqidem.DeadTries, "why")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -203,13 +203,13 @@ func TestStoreAway(t *testing.T) {
 		}))
 		w.publish(message("1", "one"))
 		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 1})
-		w.pass(10 * time.Minute)
-		w.saw()
+		w.passTime(10 * time.Minute)
+		w.expectOutcomes()
 		here.Store(true)
-		w.pass(10 * time.Minute)
+		w.passTime(10 * time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.OutcomeDone)
-		w.rans("one")
+		w.expectOutcomes(mqidem.OutcomeDone)
+		w.expectRuns("one")
 	})
 }
 
@@ -227,7 +227,7 @@ func TestPanics(t *testing.T) {
 			one := []int{1}
 			return fmt.Errorf("never %d", one[len(m.Body)])
 		})), mqidem.Options{MaxAttempts: 2})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		reasons := map[string]string{}
 		for _, p := range w.deadLetters() {
@@ -237,7 +237,7 @@ func TestPanics(t *testing.T) {
 		assert.Equal(t, reasons["panic"], "mqidem: the handler panicked with a string", "reason")
 		assert.Contains(t, reasons["index"], "index out of range", "reason")
 		assert.Equal(t, len(w.ran), 6, "runs")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -253,9 +253,9 @@ func TestInDoubt(t *testing.T) {
 			return retrysafe.NothingDone(errWork)
 		}), retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse}))
 		stop := w.consume(h, mqidem.Options{MaxAttempts: 2})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		w.publish(message("1", "one")) // a copy becomes a dead letter as well
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		why := map[string]int{}
 		for _, p := range w.deadLetters() {
@@ -264,7 +264,7 @@ func TestInDoubt(t *testing.T) {
 		assert.Equal(t, why, map[string]int{"1 in-doubt": 2, "2 tries": 1}, "dead letters")
 		rec := w.record("stock", "1")
 		assert.True(t, rec.InDoubt(), "the record is in doubt")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -274,9 +274,9 @@ func TestRepeatsUnderReject(t *testing.T) {
 		w.publish(message("1", "one"), message("1", "one"))
 		h := mqidem.Once(w.engine, "stock", w.handler(nil), retrysafe.WithPolicy(retrysafe.Policy{Duplicate: retrysafe.Reject}))
 		stop := w.consume(h, mqidem.Options{Concurrency: 1})
-		w.pass(time.Second)
+		w.passTime(time.Second)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
+		w.expectOutcomes(mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
 	})
 }
 
@@ -293,10 +293,10 @@ func TestPlainHandler(t *testing.T) {
 			}
 			return nil
 		}), mqidem.Options{MaxAttempts: 2})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeDead, mqidem.OutcomeDead, mqidem.OutcomeDone)
+		w.expectOutcomes(mqidem.OutcomeAgain, mqidem.OutcomeDead, mqidem.OutcomeDead, mqidem.OutcomeDone)
 		assert.Equal(t, w.deadLetters()[0].Reason.Key, "", "key of a record that is not there")
-		w.empty()
+		w.expectEmpty()
 	})
 }

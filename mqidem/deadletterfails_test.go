@@ -20,14 +20,14 @@ func TestRefusalWithoutDeadLetterRunsNowhereElse(t *testing.T) {
 		var kept []mqidem.Reason
 		for range 2 {
 			h := func(_ context.Context, m *mqidem.Message) error {
-				w.began(m)
+				w.recordBegin(m)
 				return retrysafe.Permanent("declined", errWork)
 			}
-			stop := w.consume(mqidem.Once(w.newEngine(w.store), "stock", h, refuse), mqidem.Options{DeadLetter: away(&here, &kept)})
-			w.pass(500 * time.Millisecond)
+			stop := w.consume(mqidem.Once(w.newEngine(w.store), "stock", h, refuse), mqidem.Options{DeadLetter: failUntil(&here, &kept)})
+			w.passTime(500 * time.Millisecond)
 			assert.NoError(t, stop(), "consume")
 		}
-		w.rans("one")
+		w.expectRuns("one")
 	})
 }
 
@@ -40,8 +40,8 @@ func TestWaitingForDeadLetterIsNoTry(t *testing.T) {
 		var kept []mqidem.Reason
 		for range 2 {
 			stop := w.consume(mqidem.Once(w.newEngine(w.store), "stock", w.handler(func(*mqidem.Message, int) error { return retrysafe.Permanent("declined", errWork) })),
-				mqidem.Options{DeadLetter: away(&here, &kept)})
-			w.pass(5 * time.Minute)
+				mqidem.Options{DeadLetter: failUntil(&here, &kept)})
+			w.passTime(5 * time.Minute)
 			here.Store(true)
 			assert.NoError(t, stop(), "consume")
 		}

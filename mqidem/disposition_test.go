@@ -28,12 +28,12 @@ func TestHandlerOfHandlers(t *testing.T) {
 					_ = poison(ctx, m)
 					return err
 				}, mqidem.Options{})
-				w.pass(time.Minute)
+				w.passTime(time.Minute)
 				assert.NoError(t, stop(), "consume")
-				w.saw(mqidem.OutcomeDead)
-				w.rans("x")
+				w.expectOutcomes(mqidem.OutcomeDead)
+				w.expectRuns("x")
 				assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
-				w.empty()
+				w.expectEmpty()
 			})
 		})
 	}

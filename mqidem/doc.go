@@ -11,5 +11,5 @@
 // consumer died after it, the message would be lost.
 //
 // This package imports no broker. Adapters provide the sources (RabbitMQ, NATS JetStream, Kafka,
-// Redis streams), and package memqueue provides one in memory.
+// Redis streams, RocketMQ), and package memqueue provides one in memory.
 package mqidem

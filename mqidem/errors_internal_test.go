@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/errortest"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestDispositionsAreFrozen: each error keeps what it means for a message: if its handler has
@@ -19,13 +19,13 @@ func TestDispositionsAreFrozen(t *testing.T) {
 	t.Parallel()
 	e := retrysafe.New(memstore.New(nil), nil)
 	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
-	w := newWork(e, "mq", "billing", nil)
+	w := newOnceHandler(e, "mq", "billing", nil)
 	actions := []string{"ack", "requeue", "deadLetter", "hold", "leave"}
 	var b strings.Builder
 	for _, c := range errortest.All() {
 		opts := Options{Backoff: func(int) time.Duration { return time.Minute }}
 		d := &inFlight{message: new(Message), handling: new(handling)}
-		p := newConsumer(t.Context(), nil, opts).disposeFailed(d, c.Err)
+		p := newConsumer(t.Context(), nil, opts).decideFailed(d, c.Err)
 		why := ""
 		if p.reason != nil {
 			why = p.reason.Why
@@ -34,8 +34,8 @@ func TestDispositionsAreFrozen(t *testing.T) {
 			why += " and " + r.Why
 			return nil
 		}}}
-		r := w.refused(t.Context(), &try{m: m}, c.Err)
-		fmt.Fprintf(&b, "%s\n  handler: %s %q after %v\n  key: result %d, error %v\n  why: %s\n", c.Name, actions[p.action], p.what, p.after, r.kind, r.err != nil, why)
+		r := w.refusalResult(t.Context(), &messageTry{m: m}, c.Err)
+		fmt.Fprintf(&b, "%s\n  handler: %s %q after %v\n  key: result %d, error %v\n  why: %s\n", c.Name, actions[p.action], p.outcome, p.delay, r.kind, r.err != nil, why)
 	}
 	assert.Golden(t, "testdata/dispositions_v1.golden", b.String())
 }

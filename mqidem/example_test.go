@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/memqueue"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // publish sends each message twice, as a producer that has seen no confirmation.

@@ -12,16 +12,16 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
-	"github.com/retrysafe/retrysafe/storeapi"
-	"github.com/retrysafe/retrysafe/storetest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 var refuse = retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse})
 
-// away returns a DeadLetter that fails until here is true.
-func away(here *atomic.Bool, kept *[]mqidem.Reason) func(context.Context, *mqidem.Message, mqidem.Reason) error {
+// failUntil returns a DeadLetter that fails until here is true.
+func failUntil(here *atomic.Bool, kept *[]mqidem.Reason) func(context.Context, *mqidem.Message, mqidem.Reason) error {
 	return func(_ context.Context, _ *mqidem.Message, why mqidem.Reason) error {
 		if !here.Load() {
 			return errors.New("the dead-letter queue is away")
@@ -37,20 +37,20 @@ func TestRefuseDeadLetterFails(t *testing.T) {
 		w.publish(message("1", "one"))
 		var here atomic.Bool
 		var kept []mqidem.Reason
-		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork }), refuse), mqidem.Options{DeadLetter: away(&here, &kept)})
-		w.pass(time.Minute)
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork }), refuse), mqidem.Options{DeadLetter: failUntil(&here, &kept)})
+		w.passTime(time.Minute)
 		here.Store(true)
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		t.Logf("runs %d, dead letters %+v", len(w.ran), kept)
-		w.rans("one")
+		w.expectRuns("one")
 	})
 }
 
 // Under Refuse, no message of a batch runs twice because the handler panicked.
 func TestRefuseBatchPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		effects := map[string]int{}
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(_ context.Context, ms []*mqidem.Message) []error {
 			for _, m := range ms {
@@ -61,7 +61,7 @@ func TestRefuseBatchPanic(t *testing.T) {
 			}
 			return nil
 		}, refuse), mqidem.Options{})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		for id, n := range effects {
 			assert.Equal(t, n, 1, "effects of %s (all: %v)", id, effects)
@@ -74,9 +74,9 @@ func TestRefuseGoexit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { runtime.Goexit(); return nil }), refuse), mqidem.Options{})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		w.rans("one")
+		w.expectRuns("one")
 	})
 }
 
@@ -131,7 +131,7 @@ func TestStaleIsLeft(t *testing.T) {
 				stop := w.start(func(ctx context.Context, s mqidem.Source) error {
 					return mqidem.Consume(ctx, odd{s, func(d mqidem.Delivery) mqidem.Delivery { return stale{d, &deads} }}, h(w), w.options(mqidem.Options{}))
 				})
-				w.pass(24 * time.Hour)
+				w.passTime(24 * time.Hour)
 				w.mu.Lock()
 				left, runs := len(w.outcomes), len(w.ran)
 				w.mu.Unlock()
@@ -153,7 +153,7 @@ func TestOrderPlain(t *testing.T) {
 			}
 			return nil
 		}), mqidem.Options{MaxAttempts: 2, Order: func(*mqidem.Message) string { return "a" }})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (runs: %d)", len(w.ran))
 	})
@@ -166,10 +166,10 @@ func TestPoisonDeadLetterFails(t *testing.T) {
 		w.publish(message("1", "one"))
 		var here atomic.Bool
 		var kept []mqidem.Reason
-		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return mqidem.Poison(errWork) })), mqidem.Options{DeadLetter: away(&here, &kept)})
-		w.pass(time.Minute)
+		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return mqidem.Poison(errWork) })), mqidem.Options{DeadLetter: failUntil(&here, &kept)})
+		w.passTime(time.Minute)
 		here.Store(true)
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(kept), 1, "dead letters")
 		assert.Equal(t, kept[0].Why+": "+kept[0].Error, "poison: no stock", "reason (runs: %d)", len(w.ran))
@@ -185,11 +185,11 @@ func TestStopMakesNoDeadLetter(t *testing.T) {
 		w.publish(message("1", "one"))
 		for range 2 { // two deployments
 			stop := w.consume(mqidem.Once(w.engine, "stock", func(ctx context.Context, m *mqidem.Message) error {
-				w.began(m)
+				w.recordBegin(m)
 				<-ctx.Done()
 				return ctx.Err()
 			}), mqidem.Options{Drain: time.Second, MaxAttempts: 2})
-			w.pass(time.Minute)
+			w.passTime(time.Minute)
 			_ = stop()
 		}
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
@@ -209,14 +209,14 @@ func TestLostRepliesAreNoTries(t *testing.T) {
 			return 0
 		}))
 		stop := w.consume(mqidem.Once(e, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 3})
-		w.pass(10 * time.Minute)
+		w.passTime(10 * time.Minute)
 		gone.Store(false)
-		w.pass(10 * time.Minute)
+		w.passTime(10 * time.Minute)
 		assert.NoError(t, stop(), "consume")
 		for _, p := range w.deadLetters() {
 			t.Logf("dead letters: %+v", p.Reason)
 		}
-		w.rans("one")
+		w.expectRuns("one")
 	})
 }
 
@@ -225,11 +225,11 @@ func TestDoubtOutlivesItsRecord(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(func(*mqidem.Message, int) error { return errWork }), refuse), mqidem.Options{})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		p := w.deadLetters()
 		assert.Equal(t, p[0].Reason.Why, mqidem.DeadInDoubt, "reason")
-		w.pass(60 * 24 * time.Hour)
+		w.passTime(60 * 24 * time.Hour)
 		_, found, err := mqidem.RecordOf(t.Context(), w.engine, &p[0].Reason)
 		t.Logf("record found: %v %v", found, err)
 		assert.ErrorIs(t, mqidem.Redrive(t.Context(), w.engine, w.broker.DeadLetters("q"), p[0], &mqidem.RedriveOptions{By: "x"}), mqidem.ErrMayBeDone, "redrive")
@@ -252,7 +252,7 @@ func TestBatchOrder(t *testing.T) {
 			}
 			return nil
 		}), mqidem.Options{})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, order, []string{"0", "1", "2"}, "order")
 	})
@@ -261,7 +261,7 @@ func TestBatchOrder(t *testing.T) {
 // A finished batch is recorded at once. It does not wait until other messages are dead-lettered.
 func TestBatchWindow(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		b := &batches{w: w}
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", b.handler("3", func() error { return mqidem.Poison(errWork) })), mqidem.Options{
 			DeadLetter: func(ctx context.Context, _ *mqidem.Message, _ mqidem.Reason) error {
@@ -269,7 +269,7 @@ func TestBatchWindow(t *testing.T) {
 				return ctx.Err()
 			},
 		})
-		w.pass(10 * time.Second)
+		w.passTime(10 * time.Second)
 		rec := w.record("points", "0")
 		assert.Equal(t, rec.State, retrysafe.StateCompleted, "record of a message that was done 10 s ago")
 		_ = stop
@@ -280,7 +280,7 @@ func TestBatchWindow(t *testing.T) {
 // deliveries.
 func TestKillerInBatchUncounted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		over := make(chan struct{})
 		defer close(over)
 		for range 8 {
@@ -294,7 +294,7 @@ func TestKillerInBatchUncounted(t *testing.T) {
 						}
 					}
 					for _, m := range ms {
-						w.began(m)
+						w.recordBegin(m)
 					}
 					return nil
 				})
@@ -303,11 +303,11 @@ func TestKillerInBatchUncounted(t *testing.T) {
 					return d
 				}}, h, w.options(mqidem.Options{MaxAttempts: 3}))
 			}()
-			w.pass(time.Second)
-			w.kill(e)
+			w.passTime(time.Second)
+			w.killEngine(e)
 			assert.NoError(t, s.Close(), "close")
 			cancel()
-			w.pass(time.Minute)
+			w.passTime(time.Minute)
 		}
 		var ids []string
 		for _, p := range w.deadLetters() {
@@ -335,10 +335,10 @@ func TestCommitRefused(t *testing.T) {
 		w.publish(message("1", "one"))
 		db := &fakeTx{func() error { return errors.New("violates foreign key constraint") }}
 		stop := w.consume(mqidem.OnceTx(w.engine, db, "stock", func(_ context.Context, _ int, m *mqidem.Message) error {
-			w.began(m)
+			w.recordBegin(m)
 			return nil
 		}), mqidem.Options{MaxAttempts: 3})
-		w.pass(24 * time.Hour)
+		w.passTime(24 * time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (runs: %d)", len(w.ran))
 	})
@@ -361,9 +361,9 @@ func TestTxAwayIsNoTry(t *testing.T) {
 			return nil
 		}}
 		stop := w.consume(mqidem.OnceTx(w.engine, db, "stock", func(_ context.Context, _ int, m *mqidem.Message) error { return nil }), mqidem.Options{MaxAttempts: 3})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		gone.Store(false)
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 	})
@@ -372,7 +372,7 @@ func TestTxAwayIsNoTry(t *testing.T) {
 // Work does not begin under an attempt whose lease is lost.
 func TestLostIsNotRun(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		dead := 0
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
 			if len(ms) > 1 {
@@ -384,7 +384,7 @@ func TestLostIsNotRun(t *testing.T) {
 			time.Sleep(2 * time.Minute) // each is slow, and well below MaxRun
 			return []error{ctx.Err()}
 		}), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, fmt.Sprint(dead, " begun with a dead context, ", len(w.deadLetters()), " dead letters"), "0 begun with a dead context, 0 dead letters", "innocents")
 	})
@@ -403,16 +403,16 @@ func TestLeaseLostIsNoDeadLetter(t *testing.T) {
 			return 0
 		}))
 		stop := w.consume(mqidem.Once(e, "stock", func(ctx context.Context, m *mqidem.Message) error {
-			if w.began(m) > 1 {
+			if w.recordBegin(m) > 1 {
 				return nil
 			}
 			gone.Store(true)
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		gone.Store(false)
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 	})
@@ -428,7 +428,7 @@ func TestOrderGoexit(t *testing.T) {
 			}
 			return nil
 		})), mqidem.Options{Order: func(*mqidem.Message) string { return "a" }})
-		w.pass(24 * time.Hour)
+		w.passTime(24 * time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, strings.Join(w.ran, " "), "one one two", "runs")
 	})
@@ -451,7 +451,7 @@ func TestOrderStarves(t *testing.T) {
 			}
 			return nil
 		})), mqidem.Options{MaxAttempts: -1, Order: func(m *mqidem.Message) string { return m.Key }})
-		w.pass(10 * time.Minute)
+		w.passTime(10 * time.Minute)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, w.ran[len(w.ran)-1], "a0", "last")
 		n := 0
@@ -476,14 +476,14 @@ func TestRedriveOnAnotherStore(t *testing.T) {
 			return nil
 		}))
 		stop := w.consume(h, mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		bad = false
 		other := w.newEngine(memstore.New(nil)) // the store of another environment
 		r, err := mqidem.NewRedriver(other, w.broker.DeadLetters("q"), &mqidem.RedriverOptions{After: -1})
 		assert.NoError(t, err, "redriver")
 		did, err := r.Once(t.Context())
 		t.Logf("did %+v, error %v", did, err)
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		waiting, dead := w.broker.Stats("q")
 		assert.True(t, len(w.ran) == 2 || waiting+dead == 1, "the message was worked on, or is still there: ran %v, waiting %d, dead %d", w.ran, waiting, dead)
@@ -493,7 +493,7 @@ func TestRedriveOnAnotherStore(t *testing.T) {
 // The other messages of a batch keep their tries when the lease of one is lost.
 func TestBatchOneLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		calls := 0
 		stop := w.consumeBatches(mqidem.OnceBatch(w.engine, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
 			if calls++; calls == 1 {
@@ -510,7 +510,7 @@ func TestBatchOneLost(t *testing.T) {
 			}
 			return nil
 		}), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
 	})
@@ -541,16 +541,16 @@ func TestSettledIsLeft(t *testing.T) {
 				return d
 			}}, mqidem.Once(w.engine, "stock", w.handler(nil)), w.options(mqidem.Options{Concurrency: 1}))
 		})
-		w.pass(24 * time.Hour)
+		w.passTime(24 * time.Hour)
 		assert.NoError(t, stop(), "consume")
-		w.rans("good")
+		w.expectRuns("good")
 	})
 }
 
 // A batch handler without a record panics: the other messages do not become dead letters.
 func TestPlainBatchPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.publish(five()...)
+		w.publish(fiveMessages()...)
 		stop := w.consumeBatches(func(_ context.Context, ms []*mqidem.Message) []error {
 			for _, m := range ms {
 				if m.ID == "3" {
@@ -559,7 +559,7 @@ func TestPlainBatchPanic(t *testing.T) {
 			}
 			return nil
 		}, mqidem.Options{MaxAttempts: 3})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters")
 	})
@@ -578,7 +578,7 @@ func TestAroundOnce(t *testing.T) {
 			}
 			return errWork
 		}, mqidem.Options{MaxAttempts: 2})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
 		assert.Equal(t, len(w.deadLetters()), 1, "dead letters (calls: %d)", calls)
 	})
@@ -593,11 +593,11 @@ func TestRedriverKeepsOthers(t *testing.T) {
 		}
 		w.publish(message("1", "one"))
 		stop := w.consume(as("v1 of the consumer, padded to 32"), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		w.publish(message("1", "another content"))
 		stop = w.consume(as("v2 of the consumer, padded to 32"), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		for _, p := range w.deadLetters() {
 			t.Logf("dead letter %s: %s", p.Message.Body, p.Reason.Why)
@@ -620,14 +620,14 @@ func TestOrderTx(t *testing.T) {
 		assert.NoError(t, err, "receive")
 		assert.NoError(t, s.Close(), "close")
 		stop := w.consume(mqidem.OnceTx(w.engine, &fakeTx{func() error { return nil }}, "stock", func(_ context.Context, _ int, m *mqidem.Message) error {
-			if w.began(m); m.ID == "1" {
+			if w.recordBegin(m); m.ID == "1" {
 				return errWork
 			}
 			return nil
 		}), mqidem.Options{MaxAttempts: 3, Order: func(*mqidem.Message) string { return "a" }})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, stop(), "consume")
-		w.rans("one", "one", "one", "two")
+		w.expectRuns("one", "one", "one", "two")
 		p := w.deadLetters()
 		assert.Equal(t, len(p), 1, "dead letters")
 		assert.Equal(t, p[0].Reason.Tries, 3, "tries")

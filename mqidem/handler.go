@@ -26,7 +26,7 @@ func JSON[T any](h func(context.Context, T, *Message) error) Handler {
 	return func(ctx context.Context, m *Message) error {
 		var v T
 		if err := json.Unmarshal(m.Body, &v); err != nil {
-			return Poison(&decodeError{fmt.Sprintf("mqidem: a body of %d bytes is no JSON of %T: %s", len(m.Body), v, misfit(err)), err})
+			return Poison(&decodeError{fmt.Sprintf("mqidem: a body of %d bytes is no JSON of %T: %s", len(m.Body), v, decodeFault(err)), err})
 		}
 		return h(ctx, v, m)
 	}
@@ -41,8 +41,8 @@ type decodeError struct {
 func (e *decodeError) Error() string { return e.text }
 func (e *decodeError) Unwrap() error { return e.cause }
 
-// misfit says where a body is not what its decoder needs, without a part of the body.
-func misfit(err error) string {
+// decodeFault says where a body is not what its decoder needs, without a part of the body.
+func decodeFault(err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {

@@ -16,27 +16,27 @@ import (
 type handling struct {
 	// limit is the maximum number of tries; zero means no limit.
 	limit int
-	// holds is how long a copy can stay in the queue; zero means unknown.
-	holds time.Duration
+	// brokerHolds is how long a copy can stay in the queue; zero means unknown.
+	brokerHolds time.Duration
 	// deadLetter moves the message to the dead-letter queue; nil means that there is none.
 	deadLetter func(context.Context, Reason) error
-	// gaveUp ends when Consume stops waiting for the handler; nil means never.
-	gaveUp context.Context
-	// hands runs the user's handler; nil means a new goroutine for it.
-	hands *hands
+	// abandoned ends when Consume stops waiting for the handler; nil means never.
+	abandoned context.Context
+	// pool runs the handler; nil means a new goroutine for it.
+	pool *handlerPool
 	// logger gets what an operator should know; nil means slog.Default().
 	logger *slog.Logger
 	// history is what earlier calls with the same delivery have left.
 	history *history
 	// result is what the handlers of this package have reported.
-	result result
+	result handlerResult
 }
 
 // history is the state of a delivery that Consume holds and hands to the handler more than once.
 type history struct {
-	// dead is why the message must become a dead letter, which has failed so far. The work no
+	// deadReason is why the message must become a dead letter, which has failed so far. The work no
 	// longer runs.
-	dead *Reason
+	deadReason *Reason
 	// deadError is the error whose text is in dead.
 	deadError error
 	// unanswered counts the claims that got no answer. The store may have counted each of them as a
@@ -44,22 +44,22 @@ type history struct {
 	unanswered int
 	// counted is the try that OnceTx has stored for this delivery.
 	counted int
-	// refused is how often the database has refused to commit a transaction of OnceTx.
-	refused int
+	// refusedCommits is how often the database has refused to commit a transaction of OnceTx.
+	refusedCommits int
 	// failures is how often a handler without a record has failed.
 	failures int
 }
 
-// handling returns what Consume passed with the message.
-func (m *Message) handling() *handling {
+// passedHandling returns what Consume passed with the message.
+func (m *Message) passedHandling() *handling {
 	if m.passed == nil {
 		return &handling{history: new(history)}
 	}
 	return m.passed
 }
 
-// result is what a handler of this package reports about a message.
-type result struct {
+// handlerResult is what a handler of this package reports about a message.
+type handlerResult struct {
 	kind resultKind
 	// try is the number of this try according to the record; zero means that none was counted.
 	try int
@@ -71,22 +71,23 @@ type resultKind uint8
 
 const (
 	_ resultKind = iota // no handler of this package was called
-	// done means that the work was done.
-	done
-	// duplicate means that the work was done, or the message became a dead letter, before.
-	duplicate
-	// notRun means that the work was not run or not finished; err says why, and no try counts.
-	notRun
-	// failedTry means that the work itself failed, so the try counts.
-	failedTry
-	// dead means that the message is a dead letter and settled.
-	dead
+	// resultDone means that the work was done.
+	resultDone
+	// resultDuplicate means that the work was done, or the message became a dead letter, before.
+	resultDuplicate
+	// resultNotRun means that the work was not run or not finished; err says why, and no try
+	// counts.
+	resultNotRun
+	// resultFailed means that the work itself failed, so the try counts.
+	resultFailed
+	// resultDead means that the message is a dead letter and settled.
+	resultDead
 )
 
 // report passes a result to Consume and returns its error. If the user's handler calls several
 // handlers of this package, the most important result counts.
-func (m *Message) report(r result) error {
-	if h := m.handling(); r.kind >= h.result.kind {
+func (m *Message) report(r handlerResult) error {
+	if h := m.passedHandling(); r.kind >= h.result.kind {
 		h.result = r
 	}
 	return r.err
@@ -117,7 +118,7 @@ func (e *deadLetterError) Unwrap() error { return e.cause }
 // unless its connection is gone.
 func (e *deadLetterError) disposition(err error) disposition {
 	if errors.Is(e.cause, ErrStale) || errors.Is(e.cause, ErrSettled) {
-		return disposition{action: leave, what: OutcomeLeft, err: err}
+		return disposition{action: actionLeave, outcome: OutcomeLeft, err: err}
 	}
-	return disposition{action: hold, err: err}
+	return disposition{action: actionHold, err: err}
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/memqueue"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestHealthyConsumerIsSilent: hours of messages, each sent twice and some tried twice, cause no

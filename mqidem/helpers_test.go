@@ -12,11 +12,11 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/memqueue"
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 var errWork = errors.New("no stock")
@@ -38,11 +38,11 @@ type world struct {
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	alone(t, f)
+	serialBubble(t, f)
 }
 
-// alone is bubble without other tests at the same time.
-func alone(t *testing.T, f func(t *testing.T, w *world)) {
+// serialBubble is bubble without other tests at the same time.
+func serialBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, broker: memqueue.New(), store: memstore.New(nil)}
@@ -54,12 +54,12 @@ func alone(t *testing.T, f func(t *testing.T, w *world)) {
 // newEngine returns an engine of another process.
 func (w *world) newEngine(s storeapi.Store) *retrysafe.Engine {
 	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests"), Logger: slog.New(slog.DiscardHandler)})
-	w.t.Cleanup(func() { w.kill(e) })
+	w.t.Cleanup(func() { w.killEngine(e) })
 	return e
 }
 
-// kill ends an engine as the death of its process does: the leases of its attempts expire.
-func (w *world) kill(e *retrysafe.Engine) {
+// killEngine ends an engine as the death of its process does: the leases of its attempts expire.
+func (w *world) killEngine(e *retrysafe.Engine) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = e.Shutdown(ctx)
@@ -77,8 +77,8 @@ func (w *world) publish(messages ...outbox.Message) {
 
 func message(id, body string) outbox.Message { return outbox.Message{ID: id, Payload: []byte(body)} }
 
-// began records that a handler has begun with this message, and returns how often one has.
-func (w *world) began(m *mqidem.Message) int {
+// recordBegin records that a handler has begun with this message, and returns how often one has.
+func (w *world) recordBegin(m *mqidem.Message) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ran = append(w.ran, string(m.Body))
@@ -95,7 +95,7 @@ func (w *world) began(m *mqidem.Message) int {
 // call with it.
 func (w *world) handler(fail func(m *mqidem.Message, try int) error) mqidem.Handler {
 	return func(_ context.Context, m *mqidem.Message) error {
-		n := w.began(m)
+		n := w.recordBegin(m)
 		if fail == nil {
 			return nil
 		}
@@ -137,14 +137,14 @@ func (w *world) start(run func(context.Context, mqidem.Source) error) (stop func
 	return stop
 }
 
-// pass lets d pass, with everything that happens in it.
-func (w *world) pass(d time.Duration) {
+// passTime lets d pass, with everything that happens in it.
+func (w *world) passTime(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// saw checks that these outcomes were reported, in any order.
-func (w *world) saw(want ...string) {
+// expectOutcomes checks that these outcomes were reported, in any order.
+func (w *world) expectOutcomes(want ...string) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,8 +157,8 @@ func (w *world) saw(want ...string) {
 	assert.Equal(w.t, got, append([]string{}, want...), "outcomes")
 }
 
-// rans checks that handlers have begun with these bodies, in any order.
-func (w *world) rans(want ...string) {
+// expectRuns checks that handlers have begun with these bodies, in any order.
+func (w *world) expectRuns(want ...string) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,8 +179,8 @@ func (w *world) deadLetters() (all []*mqidem.DeadLetter) {
 	return all
 }
 
-// empty checks that nothing is left in the queue.
-func (w *world) empty() {
+// expectEmpty checks that nothing is left in the queue.
+func (w *world) expectEmpty() {
 	w.t.Helper()
 	waiting, _ := w.broker.Stats("q")
 	assert.Equal(w.t, waiting, 0, "messages left in the queue")

@@ -33,7 +33,7 @@ func FromBody(pointer string) IDFunc {
 	for _, part := range strings.Split(pointer[1:], "/") {
 		path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
 	}
-	return func(m *Message) (string, error) { return find(m.Body, path) }
+	return func(m *Message) (string, error) { return findInJSON(m.Body, path) }
 }
 
 // BodyDigest returns the SHA-256 of the body as the id. It is for producers that set no id and send
@@ -44,10 +44,10 @@ func BodyDigest(m *Message) (string, error) {
 }
 
 // errBody shows nothing of the body.
-var errBody = errors.New("mqidem: the body is no JSON in which the id could be found")
+var errBody = errors.New("mqidem: the body is not JSON, so that it has no id for Options.ID")
 
-// find returns the value at path in a JSON text. A missing part gives an empty id.
-func find(body []byte, path []string) (string, error) {
+// findInJSON returns the value at path in a JSON text. A missing part gives an empty id.
+func findInJSON(body []byte, path []string) (string, error) {
 	var raw json.RawMessage
 	if json.Unmarshal(body, &raw) != nil {
 		return "", errBody
@@ -55,7 +55,7 @@ func find(body []byte, path []string) (string, error) {
 	raw = bytes.TrimSpace(raw)
 	for _, name := range path {
 		var err error
-		if raw, err = member(raw, name); raw == nil || err != nil {
+		if raw, err = jsonMember(raw, name); raw == nil || err != nil {
 			return "", err
 		}
 	}
@@ -75,11 +75,11 @@ func find(body []byte, path []string) (string, error) {
 	case nil:
 		return "", nil
 	}
-	return "", errors.New("mqidem: what the pointer to the id names is neither a string nor a whole number below 2^53")
+	return "", errors.New("mqidem: the id in the body is neither a string nor a whole number below 2^53; send it as a string")
 }
 
-// member returns one element of an object or an array, or nil if there is none.
-func member(raw json.RawMessage, name string) (json.RawMessage, error) {
+// jsonMember returns one element of an object or an array, or nil if there is none.
+func jsonMember(raw json.RawMessage, name string) (json.RawMessage, error) {
 	if raw[0] == '[' {
 		var all []json.RawMessage
 		if json.Unmarshal(raw, &all) != nil {
@@ -111,7 +111,7 @@ func member(raw json.RawMessage, name string) (json.RawMessage, error) {
 		}
 		if key == name {
 			if found != nil {
-				return nil, errors.New("mqidem: a name on the way to the id is in the body twice")
+				return nil, errors.New("mqidem: the body has a member twice on the path to the id; send each member once")
 			}
 			found = value
 		}

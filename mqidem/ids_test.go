@@ -28,10 +28,10 @@ func TestFromBody(t *testing.T) {
 		{"/id", `{"id":9007199254740992}`, "", "whole number"},
 		{"/id", `{"id":true}`, "", "whole number"},
 		{"/id", `{"id":{}}`, "", "whole number"},
-		{"/id", `{"id":"a"} {}`, "", "no JSON"},
-		{"/id", `{"id":`, "", "no JSON"},
-		{"/id", ``, "", "no JSON"},
-		{"/id", "\x1f\x8b\x08secret", "", "no JSON"},
+		{"/id", `{"id":"a"} {}`, "", "not JSON"},
+		{"/id", `{"id":`, "", "not JSON"},
+		{"/id", ``, "", "not JSON"},
+		{"/id", "\x1f\x8b\x08secret", "", "not JSON"},
 	} {
 		got, err := mqidem.FromBody(one.pointer)(&mqidem.Message{Body: []byte(one.body)})
 		assert.Equal(t, got, one.want, "id at %s of %s", one.pointer, one.body)

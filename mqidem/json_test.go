@@ -38,7 +38,7 @@ func TestJSONReason(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.publish(message("1", one.body))
 				stop := w.consume(mqidem.Once(w.engine, "stock", mqidem.JSON(func(context.Context, order, *mqidem.Message) error { return nil })), mqidem.Options{})
-				w.pass(time.Second)
+				w.passTime(time.Second)
 				assert.NoError(t, stop(), "consume")
 				dead := w.deadLetters()
 				assert.Equal(t, len(dead), 1, "dead letters")

@@ -27,21 +27,21 @@ import (
 // Outside of [Consume] an error means that the message must be redelivered, and tries are not
 // limited. Once panics if the name is empty or a policy is invalid.
 func Once(e *retrysafe.Engine, consumer string, h Handler, opts ...retrysafe.CallOption) Handler {
-	w := newWork(e, "mq", consumer, opts)
+	w := newOnceHandler(e, "mq", consumer, opts)
 	return func(ctx context.Context, m *Message) error { return m.report(w.handle(ctx, m, h)) }
 }
 
-// work is what a handler of this package does around the user's handler.
-type work struct {
-	engine   *retrysafe.Engine // on the layer of the records
-	layer    string
-	consumer string
-	opts     []retrysafe.CallOption
-	policy   retrysafe.Policy // the result of opts
-	lines    *lines
+// onceHandler is what a handler of this package does around the user's handler.
+type onceHandler struct {
+	engine     *retrysafe.Engine // on the layer of the records
+	layer      string
+	consumer   string
+	opts       []retrysafe.CallOption
+	policy     retrysafe.Policy // the result of opts
+	limitedLog *limitedLog
 }
 
-func newWork(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallOption) *work {
+func newOnceHandler(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallOption) *onceHandler {
 	if err := (retrysafe.Key{Operation: consumer, ID: "x"}).Validate(); err != nil {
 		panic(fmt.Errorf("mqidem: the consumer's name: %w", err))
 	}
@@ -51,111 +51,112 @@ func newWork(e *retrysafe.Engine, layer, consumer string, opts []retrysafe.CallO
 	if err != nil {
 		panic(fmt.Errorf("mqidem: an option of %s: %w", consumer, err))
 	}
-	return &work{engine: e, layer: layer, consumer: consumer, opts: opts, policy: p, lines: new(lines)}
+	return &onceHandler{engine: e, layer: layer, consumer: consumer, opts: opts, policy: p, limitedLog: new(limitedLog)}
 }
 
 var errNoID = errors.New("mqidem: the message has no id; let its producer set one, or say with Options.ID and Options.MissingID what stands for it")
 
-// key returns the key of a message's record. An id may have any length.
-func (w *work) key(m *Message) retrysafe.Key {
+// keyOf returns the key of a message's record. An id may have any length.
+func (w *onceHandler) keyOf(m *Message) retrysafe.Key {
 	return retrysafe.Key{Operation: w.consumer, ID: retrysafe.KeyPart(m.ID)}
 }
 
-// check tests the preconditions of a run. If ready is false, the handler reports the result and
-// runs nothing.
-func (w *work) check(ctx context.Context, m *Message) (_ result, ready bool) {
-	t := &try{m: m}
-	switch h := m.handling(); {
+// checkReady tests the preconditions of a run. If ready is false, the handler reports the result
+// and runs nothing.
+func (w *onceHandler) checkReady(ctx context.Context, m *Message) (_ handlerResult, ready bool) {
+	t := &messageTry{m: m}
+	switch h := m.passedHandling(); {
 	case m.ID == "":
-		return w.deadLetter(ctx, t, DeadNoID, errNoID), false
-	case h.holds > w.policy.Retention:
-		return t.result(notRun, &retentionError{w.policy.Retention, h.holds}), false
+		return w.finishDead(ctx, t, DeadNoID, errNoID), false
+	case h.brokerHolds > w.policy.Retention:
+		return t.resultOf(resultNotRun, &retentionError{w.policy.Retention, h.brokerHolds}), false
 	}
-	return result{}, true
+	return handlerResult{}, true
 }
 
-func (w *work) handle(ctx context.Context, m *Message, h Handler) result {
-	if r, ready := w.check(ctx, m); !ready {
+func (w *onceHandler) handle(ctx context.Context, m *Message, h Handler) handlerResult {
+	if r, ready := w.checkReady(ctx, m); !ready {
 		return r
 	}
-	a, rec, err := w.engine.Begin(ctx, w.key(m), w.opts...)
+	a, rec, err := w.engine.Begin(ctx, w.keyOf(m), w.opts...)
 	if rec != nil || err != nil {
-		return w.notClaimed(ctx, m, rec, err)
+		return w.unclaimedResult(ctx, m, rec, err)
 	}
-	return w.run(ctx, m, a, func(ctx context.Context) error { return h(ctx, m) })
+	return w.runAttempt(ctx, m, a, func(ctx context.Context) error { return h(ctx, m) })
 }
 
-// notClaimed returns the result of a message that the engine gave no attempt for: its work was done
-// before, which rec says, or err says why not.
-func (w *work) notClaimed(ctx context.Context, m *Message, rec *retrysafe.Record, err error) result {
-	t := &try{m: m}
+// unclaimedResult returns the result of a message that the engine gave no attempt for: its work was
+// done before, which rec says, or err says why not.
+func (w *onceHandler) unclaimedResult(ctx context.Context, m *Message, rec *retrysafe.Record, err error) handlerResult {
+	t := &messageTry{m: m}
 	if rec != nil {
-		w.compare(m, originOf(rec))
+		w.warnOtherSource(m, recordSource(rec))
 	}
 	if err == nil {
-		return t.result(duplicate, nil)
+		return t.resultOf(resultDuplicate, nil)
 	}
-	m.handling().history.claimFailed(err)
-	return w.refused(ctx, t, err)
+	m.passedHandling().history.countUnanswered(err)
+	return w.refusalResult(ctx, t, err)
 }
 
-// claimFailed counts a claim without an answer. The store may have made the claim and released it.
-func (h *history) claimFailed(err error) {
+// countUnanswered counts a claim without an answer. The store may have made the claim and released
+// it.
+func (h *history) countUnanswered(err error) {
 	if errors.Is(err, retrysafe.ErrUnavailable) {
 		h.unanswered++
 	}
 }
 
-// refused handles a message whose key the engine did not give.
-func (w *work) refused(ctx context.Context, t *try, err error) result {
+// refusalResult handles a message whose key the engine did not give.
+func (w *onceHandler) refusalResult(ctx context.Context, t *messageTry, err error) handlerResult {
 	switch retrysafe.CodeOf(err) {
 	case retrysafe.CodeOutcomeUnknown:
 		if _, later := retrysafe.Retryable(err); errors.Is(err, retrysafe.ErrInDoubt) && !later {
-			return w.deadLetter(ctx, t, DeadInDoubt, err)
+			return w.finishDead(ctx, t, DeadInDoubt, err)
 		}
 		// else a later call finds out the outcome
 	case retrysafe.CodePayloadMismatch, retrysafe.CodePrincipalChanged:
-		return w.deadLetter(ctx, t, DeadMismatch, err)
+		return w.finishDead(ctx, t, DeadMismatch, err)
 	case retrysafe.CodeAlreadyDone, retrysafe.CodeAnswerNotKept, retrysafe.CodeResolvedFailed:
 		// the first copy became a dead letter
-		return t.result(duplicate, nil)
+		return t.resultOf(resultDuplicate, nil)
 	}
-	return t.result(notRun, err)
+	return t.resultOf(resultNotRun, err)
 }
 
-// run runs h under an attempt, and finishes the attempt.
-func (w *work) run(ctx context.Context, m *Message, a *retrysafe.Attempt, h func(context.Context) error) result {
-	p := m.handling()
-	defer w.lapses(p, a)()
+// runAttempt runs h under an attempt, and finishes the attempt.
+func (w *onceHandler) runAttempt(ctx context.Context, m *Message, a *retrysafe.Attempt, h func(context.Context) error) handlerResult {
+	p := m.passedHandling()
+	defer w.lapseOnAbandon(p, a)()
 	if n := min(p.history.unanswered, a.Tries()-1); n > 0 {
 		_ = a.Uncount(ctx, n) // if this fails, the attempt is lost or counts
 	}
 	p.history.unanswered = 0
-	t := &try{m, a, a.Tries()}
+	t := &messageTry{m, a, a.Tries()}
 	if cause := context.Cause(a.Context()); cause != nil { // it waited too long for its turn
 		a.Lapse(cause)
-		return t.result(notRun, fmt.Errorf("%w before the work was begun: %w", retrysafe.ErrLeaseLost, cause))
+		return t.resultOf(resultNotRun, fmt.Errorf("%w before the work was begun: %w", retrysafe.ErrLeaseLost, cause))
 	}
-	if why := p.history.dead; why != nil {
+	if why := p.history.deadReason; why != nil {
 		t.n = why.Tries
-		return w.deadLetter(ctx, t, why.Why, p.history.deadError)
+		return w.finishDead(ctx, t, why.Why, p.history.deadError)
 	}
-	if err := t.usedUp(); err != nil {
-		return w.deadLetter(ctx, t, DeadTries, err)
+	if err := t.checkLimit(); err != nil {
+		return w.finishDead(ctx, t, DeadTries, err)
 	}
-	err := p.hands.call(func() error { return h(a.Context()) })
+	err := p.pool.callGuarded(func() error { return h(a.Context()) })
 	if outcome := w.policy.OutcomeOf(err); outcome != retrysafe.Done {
-		return w.fail(ctx, t, outcome, err)
+		return w.finishFailed(ctx, t, outcome, err)
 	}
-	return t.completed(a.Complete(ctx, m.answer()))
+	return t.completedResult(a.Complete(ctx, m.storedAnswer()))
 }
 
-// lapses lets the attempt's lease expire when Consume abandons the handler. The work may still be
-// running, so the key is not released.
-func (w *work) lapses(p *handling, a *retrysafe.Attempt) (stop func()) {
-	if p.gaveUp == nil {
+// lapseOnAbandon lets the attempt's lease expire when Consume abandons the handler. The work may
+// still be running, so the key is not released.
+func (w *onceHandler) lapseOnAbandon(p *handling, a *retrysafe.Attempt) (stop func()) {
+	if p.abandoned == nil {
 		return func() {}
 	}
-	withdraw := context.AfterFunc(p.gaveUp, func() { a.Lapse(errStopped) })
+	withdraw := context.AfterFunc(p.abandoned, func() { a.Lapse(errStopped) })
 	return func() { withdraw() }
 }

@@ -22,9 +22,9 @@ type BatchHandler func(context.Context, []*Message) []error
 // one that kills its consumer does not take others with it each time. A second copy in one batch
 // waits for the first.
 func OnceBatch(e *retrysafe.Engine, consumer string, h BatchHandler, opts ...retrysafe.CallOption) BatchHandler {
-	w := newWork(e, "mq", consumer, opts)
+	w := newOnceHandler(e, "mq", consumer, opts)
 	return func(ctx context.Context, ms []*Message) []error {
-		b := &batch{work: w, h: h, ms: ms, results: make([]result, len(ms))}
+		b := &batch{onceHandler: w, h: h, ms: ms, results: make([]handlerResult, len(ms))}
 		b.handle(ctx)
 		errs := make([]error, len(ms))
 		for i, m := range ms {
@@ -36,16 +36,16 @@ func OnceBatch(e *retrysafe.Engine, consumer string, h BatchHandler, opts ...ret
 
 // batch is one call of a handler of OnceBatch.
 type batch struct {
-	*work
+	*onceHandler
 	h       BatchHandler
 	ms      []*Message
-	results []result // of the messages
+	results []handlerResult // of the messages
 }
 
-// place is a message of the batch that was claimed.
-type place struct {
-	at int
-	*try
+// claimedMessage is a message of the batch that was claimed.
+type claimedMessage struct {
+	index int
+	*messageTry
 }
 
 func (b *batch) handle(ctx context.Context) {
@@ -55,17 +55,17 @@ func (b *batch) handle(ctx context.Context) {
 	}
 	// first, while nothing else is claimed: if one of these kills the consumer, the others lose no
 	// try
-	b.eachAlone(ctx, before)
+	b.handleAlone(ctx, before)
 	if claimed := b.claim(ctx, together); len(claimed) > 0 {
-		after = append(b.runAll(ctx, claimed), after...)
+		after = append(b.runClaimed(ctx, claimed), after...)
 	}
-	b.eachAlone(ctx, after)
+	b.handleAlone(ctx, after)
 }
 
-// eachAlone works on messages one by one, and claims each separately.
-func (b *batch) eachAlone(ctx context.Context, places []int) {
+// handleAlone works on messages one by one, and claims each separately.
+func (b *batch) handleAlone(ctx context.Context, places []int) {
 	for _, at := range places {
-		b.results[at] = b.work.handle(ctx, b.ms[at], func(ctx context.Context, m *Message) error { return b.one(ctx, m) })
+		b.results[at] = b.onceHandler.handle(ctx, b.ms[at], func(ctx context.Context, m *Message) error { return b.runOne(ctx, m) })
 	}
 }
 
@@ -74,13 +74,13 @@ func (b *batch) eachAlone(ctx context.Context, places []int) {
 func (b *batch) split(ctx context.Context) (together, before, after []int) {
 	seen := make(map[string]bool, len(b.ms))
 	for at, m := range b.ms {
-		r, ready := b.check(ctx, m)
+		r, ready := b.checkReady(ctx, m)
 		switch {
 		case !ready:
 			b.results[at] = r
 		case seen[m.ID]:
 			after = append(after, at)
-		case m.Deliveries > 1 || m.handling().history.dead != nil:
+		case m.Deliveries > 1 || m.passedHandling().history.deadReason != nil:
 			before = append(before, at)
 		default:
 			together = append(together, at)
@@ -91,26 +91,27 @@ func (b *batch) split(ctx context.Context) (together, before, after []int) {
 }
 
 // claim begins the messages at these places, and sets the result of those that need not run.
-func (b *batch) claim(ctx context.Context, places []int) (claimed []place) {
+func (b *batch) claim(ctx context.Context, places []int) (claimed []claimedMessage) {
 	keys := make([]retrysafe.Key, len(places))
 	for i, at := range places {
-		keys[i] = b.key(b.ms[at])
+		keys[i] = b.keyOf(b.ms[at])
 	}
 	for i, begun := range b.engine.BeginBatch(ctx, keys, b.opts...) {
 		at := places[i]
 		m := b.ms[at]
 		if begun.Record != nil || begun.Err != nil {
-			b.results[at] = b.notClaimed(ctx, m, begun.Record, begun.Err)
+			b.results[at] = b.unclaimedResult(ctx, m, begun.Record, begun.Err)
 			continue
 		}
-		claimed = append(claimed, place{at, &try{m, begun.Attempt, begun.Attempt.Tries()}})
+		claimed = append(claimed, claimedMessage{at, &messageTry{m, begun.Attempt, begun.Attempt.Tries()}})
 	}
 	return claimed
 }
 
-// runAll works on the claimed messages. It returns those that must be claimed again and run alone.
-func (b *batch) runAll(ctx context.Context, claimed []place) (again []int) {
-	var fresh []place
+// runClaimed works on the claimed messages. It returns those that must be claimed again and run
+// alone.
+func (b *batch) runClaimed(ctx context.Context, claimed []claimedMessage) (again []int) {
+	var fresh []claimedMessage
 	for _, p := range claimed {
 		if p.n == 1 {
 			fresh = append(fresh, p)
@@ -118,13 +119,13 @@ func (b *batch) runAll(ctx context.Context, claimed []place) (again []int) {
 			again = append(again, b.unclaim(ctx, p)) // it was tried before
 		}
 	}
-	errs, err, cut := b.together(ctx, fresh)
+	errs, err, cut := b.runTogether(ctx, fresh)
 	switch {
 	case err == nil:
-		return append(b.complete(ctx, fresh, errs, cut), again...)
+		return append(b.finishTogether(ctx, fresh, errs, cut), again...)
 	case b.policy.OnDoubt == retrysafe.Refuse: // each may have been done
 		for _, p := range fresh {
-			b.results[p.at] = b.fail(ctx, p.try, retrysafe.Doubtful, err)
+			b.results[p.index] = b.finishFailed(ctx, p.messageTry, retrysafe.Doubtful, err)
 		}
 		return again
 	}
@@ -137,16 +138,16 @@ func (b *batch) runAll(ctx context.Context, claimed []place) (again []int) {
 
 // unclaim releases a claim and does not count it as a try. The message then holds no claim while
 // another one runs, which may be slow or kill the consumer.
-func (b *batch) unclaim(ctx context.Context, p place) (at int) {
+func (b *batch) unclaim(ctx context.Context, p claimedMessage) (at int) {
 	_ = p.attempt.Uncount(ctx, 1)
 	_ = p.attempt.Release(ctx, nil) // if the release fails, the lease expires
-	return p.at
+	return p.index
 }
 
-// together calls h once with all messages. err is a failure that cannot be assigned to one message.
-// cut reports that a lost claim ended the context, so the errors of the other messages may not be
-// their own.
-func (b *batch) together(ctx context.Context, places []place) (errs []error, err error, cut bool) { //nolint:revive // it belongs to all of errs
+// runTogether calls h once with all messages. err is a failure that cannot be assigned to one
+// message. cut reports that a lost claim ended the context, so the errors of the other messages may
+// not be their own.
+func (b *batch) runTogether(ctx context.Context, places []claimedMessage) (errs []error, err error, cut bool) { //nolint:revive // it belongs to all of errs
 	if len(places) == 0 {
 		return nil, nil, false
 	}
@@ -156,11 +157,11 @@ func (b *batch) together(ctx context.Context, places []place) (errs []error, err
 	ms := make([]*Message, len(places))
 	for i, p := range places {
 		ms[i] = p.m
-		defer b.lapses(p.m.handling(), p.attempt)()
+		defer b.lapseOnAbandon(p.m.passedHandling(), p.attempt)()
 		// If another consumer has a message by now, the work must stop.
 		defer context.AfterFunc(p.attempt.Context(), func() { cancel(context.Cause(p.attempt.Context())) })()
 	}
-	err = ms[0].handling().hands.call(func() error {
+	err = ms[0].passedHandling().pool.callGuarded(func() error {
 		errs = b.h(ctx, ms)
 		return nil
 	})
@@ -177,8 +178,8 @@ func wrongLength(errs, messages int) error {
 	return fmt.Errorf("mqidem: the handler returned %d errors for %d messages; return one for each, or nil", errs, messages)
 }
 
-// one calls h with one message.
-func (b *batch) one(ctx context.Context, m *Message) error {
+// runOne calls h with one message.
+func (b *batch) runOne(ctx context.Context, m *Message) error {
 	switch errs := b.h(ctx, []*Message{m}); len(errs) {
 	case 0:
 		return nil
@@ -189,11 +190,12 @@ func (b *batch) one(ctx context.Context, m *Message) error {
 	}
 }
 
-// complete finishes the messages that ran together. The completed ones come first: until its record
-// is written, a message is done again if this process dies. It returns those that must run alone.
-func (b *batch) complete(ctx context.Context, places []place, errs []error, cut bool) (alone []int) {
+// finishTogether finishes the messages that ran together. The completed ones come first: until its
+// record is written, a message is done again if this process dies. It returns those that must run
+// alone.
+func (b *batch) finishTogether(ctx context.Context, places []claimedMessage, errs []error, cut bool) (alone []int) {
 	var finished []*retrysafe.Attempt
-	var completed, unclaimed, failed []place
+	var completed, unclaimed, failed []claimedMessage
 	of := map[int]error{}
 	for i, p := range places {
 		switch {
@@ -203,19 +205,19 @@ func (b *batch) complete(ctx context.Context, places []place, errs []error, cut 
 			unclaimed = append(unclaimed, p)
 		default:
 			failed = append(failed, p)
-			of[p.at] = errs[i]
+			of[p.index] = errs[i]
 		}
 	}
 	answers := make([]retrysafe.Answer, len(finished))
 	for i, p := range completed {
-		answers[i] = p.m.answer()
+		answers[i] = p.m.storedAnswer()
 	}
 	for i, err := range b.engine.CompleteBatch(ctx, finished, answers) {
-		b.results[completed[i].at] = completed[i].completed(err)
+		b.results[completed[i].index] = completed[i].completedResult(err)
 	}
 	for _, p := range failed {
-		err := of[p.at]
-		b.results[p.at] = b.fail(ctx, p.try, b.policy.OutcomeOf(err), err)
+		err := of[p.index]
+		b.results[p.index] = b.finishFailed(ctx, p.messageTry, b.policy.OutcomeOf(err), err)
 	}
 	for _, p := range unclaimed {
 		alone = append(alone, b.unclaim(ctx, p))

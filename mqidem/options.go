@@ -97,8 +97,8 @@ type Outcome struct {
 	Took time.Duration
 }
 
-// checked fills in defaults and returns an error for invalid values.
-func (o *Options) checked(batches bool) (Options, error) {
+// withDefaults fills in defaults and returns an error for invalid values.
+func (o *Options) withDefaults(batches bool) (Options, error) {
 	var c Options
 	if o != nil {
 		c = *o

@@ -15,19 +15,19 @@ type origin struct {
 	Source string `json:"source,omitempty"`
 }
 
-// answer returns what is stored of a message that is done.
-func (m *Message) answer() retrysafe.Answer {
+// storedAnswer returns what is stored of a message that is done.
+func (m *Message) storedAnswer() retrysafe.Answer {
 	return retrysafe.Answer{Codec: "raw", Body: []byte(m.Source), Kept: true}
 }
 
-// failure returns what is stored of a message that is a dead letter.
-func (m *Message) failure(why string, err error) *retrysafe.Failure {
+// storedFailure returns what is stored of a message that is a dead letter.
+func (m *Message) storedFailure(why string, err error) *retrysafe.Failure {
 	return &retrysafe.Failure{Code: why, Message: err.Error(), Detail: []byte(m.Source)}
 }
 
-// originOf returns the source of the message that a record is about; empty: the record does not
+// recordSource returns the source of the message that a record is about; empty: the record does not
 // say.
-func originOf(rec *retrysafe.Record) string {
+func recordSource(rec *retrysafe.Record) string {
 	a := &rec.Answer
 	switch {
 	case !a.Kept || a.Sealed():
@@ -44,17 +44,17 @@ func originOf(rec *retrysafe.Record) string {
 	return o.Source
 }
 
-// compare warns if a duplicate comes from another source than the message whose record it found. If
-// the two are not copies, the duplicate's work is never done.
-func (w *work) compare(m *Message, source string) {
+// warnOtherSource warns if a duplicate comes from another source than the message whose record it
+// found. If the two are not copies, the duplicate's work is never done.
+func (w *onceHandler) warnOtherSource(m *Message, source string) {
 	if source == "" || source == m.Source {
 		return
 	}
-	log := m.handling().logger
+	log := m.passedHandling().logger
 	if log == nil {
 		log = slog.Default()
 	}
-	w.lines.say(log, slog.LevelWarn, "mqidem: a message has the id of one that came from another source, and was not run, like a copy of it; "+
+	w.limitedLog.write(log, slog.LevelWarn, "mqidem: a message has the id of one that came from another source, and was not run, like a copy of it; "+
 		"if ids are unique in each source only, give each source a consumer's name of its own", w.consumer+" "+m.Source+" "+source,
 		slog.String("consumer", w.consumer), slog.String("source", m.Source), slog.String("source_of_the_first", source))
 }

@@ -48,7 +48,7 @@ const otherSource = "has the id of one that came from another source"
 // a warning names both sources: once a minute, for done messages, dead letters and batches.
 func TestDuplicateOfAnotherSource(t *testing.T) {
 	// Not parallel: outside of Consume the log is that of the process.
-	alone(t, func(t *testing.T, w *world) {
+	serialBubble(t, func(t *testing.T, w *world) {
 		var log heard
 		before := slog.Default()
 		slog.SetDefault(log.logger())
@@ -59,7 +59,7 @@ func TestDuplicateOfAnotherSource(t *testing.T) {
 		}
 		batch := mqidem.OnceBatch(w.engine, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
 			for _, m := range ms {
-				w.began(m)
+				w.recordBegin(m)
 			}
 			return nil
 		})
@@ -78,7 +78,7 @@ func TestDuplicateOfAnotherSource(t *testing.T) {
 			}
 			assert.Equal(t, log.count(otherSource), 1, "%s: lines: %s", name, &log)
 			assert.Contains(t, log.String(), "source=payments source_of_the_first=orders", "%s", name)
-			w.pass(time.Minute)
+			w.passTime(time.Minute)
 			assert.NoError(t, h(t.Context(), message2("payments", "17")), "%s: a minute later", name)
 			assert.Contains(t, log.String(), "lines_left_out=2", "%s", name)
 		}
@@ -96,7 +96,7 @@ func TestDuplicateOfAnotherSource(t *testing.T) {
 // duplicates, without a warning.
 func TestDuplicateOfOldRecord(t *testing.T) {
 	// Not parallel: as above.
-	alone(t, func(t *testing.T, w *world) {
+	serialBubble(t, func(t *testing.T, w *world) {
 		var log heard
 		before := slog.Default()
 		slog.SetDefault(log.logger())
@@ -105,7 +105,7 @@ func TestDuplicateOfOldRecord(t *testing.T) {
 		assert.NoError(t, err, "Begin")
 		assert.NoError(t, a.Complete(t.Context(), retrysafe.Answer{Codec: "raw", Body: []byte{}, Kept: true}), "Complete")
 		assert.NoError(t, mqidem.Once(w.engine, "stock", w.handler(nil))(t.Context(), message2("orders", "17")), "a duplicate")
-		w.rans()
+		w.expectRuns()
 		assert.Equal(t, log.count(otherSource), 0, "the log: %s", &log)
 	})
 }
@@ -148,7 +148,7 @@ func TestLostMessages(t *testing.T) {
 		"ConsumeBatch": func(ctx context.Context, s mqidem.Source, w *world, o *mqidem.Options) error {
 			return mqidem.ConsumeBatch(ctx, s, mqidem.OnceBatch(w.engine, "stock", func(_ context.Context, ms []*mqidem.Message) []error {
 				for _, m := range ms {
-					w.began(m)
+					w.recordBegin(m)
 				}
 				return nil
 			}), o)
@@ -165,7 +165,7 @@ func TestLostMessages(t *testing.T) {
 				defer cancel()
 				assert.NoError(t, consume(ctx, &losing{Source: s, n: 40}, w, o), "consume")
 				assert.NoError(t, s.Close(), "close")
-				w.rans("one")
+				w.expectRuns("one")
 				lost := 0
 				for _, o := range w.outcomes {
 					if o.What == mqidem.OutcomeLost {
@@ -227,10 +227,10 @@ func TestHoldsForOfOptions(t *testing.T) {
 		assert.Contains(t, fmt.Sprint(consume(25*time.Hour, s)), "25h0m0s later", "HoldsFor")
 		assert.Contains(t, fmt.Sprint(consume(-1, s)), "HoldsFor is -1ns", "HoldsFor")
 		assert.NoError(t, s.Close(), "close")
-		w.rans()
+		w.expectRuns()
 		s = w.broker.Open("q")
 		assert.NoError(t, consume(23*time.Hour, holder{s, retrysafe.Forever, nil}), "consume")
-		w.rans("one")
+		w.expectRuns("one")
 		assert.NoError(t, s.Close(), "close")
 	})
 }

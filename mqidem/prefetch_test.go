@@ -18,7 +18,7 @@ type fetched struct {
 
 func (f fetched) Message() *mqidem.Message { return f.m }
 
-func one(id string) mqidem.Delivery { return fetched{m: &mqidem.Message{ID: id}} }
+func fetchedMessage(id string) mqidem.Delivery { return fetched{m: &mqidem.Message{ID: id}} }
 
 func TestPrefetchRoom(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestPrefetchRoom(t *testing.T) {
 		assert.Equal(t, p.Room(c.requested, c.most), c.want, "room beside %d requested, at most %d", c.requested, c.most)
 	}
 	for range 9 {
-		p.Put(t.Context(), one(""))
+		p.Put(t.Context(), fetchedMessage(""))
 	}
 	assert.Equal(t, p.Room(0, 256), 0, "room beside 9 messages")
 	for range 2 {
@@ -60,7 +60,7 @@ func TestPrefetchWaiting(t *testing.T) {
 		<-p.Woken()
 		assert.Equal(t, p.Room(0, 4), 4, "room for six calls")
 		for _, id := range []string{"0", "1", "2", "3", "4", "5"} {
-			p.Put(t.Context(), one(id))
+			p.Put(t.Context(), fetchedMessage(id))
 			assert.Equal(t, <-got, id, "message")
 		}
 		assert.Equal(t, p.Room(0, 4), 0, "room for no call")
@@ -82,7 +82,7 @@ func TestPrefetchEnd(t *testing.T) {
 		assert.ErrorIs(t, <-failed, why, "Receive at the end")
 		p.End(mqidem.ErrSourceClosed)
 		<-p.Ended()
-		p.Put(t.Context(), one("ready"))
+		p.Put(t.Context(), fetchedMessage("ready"))
 		for range 20 {
 			d, err := p.Receive(t.Context())
 			assert.True(t, d == nil && errors.Is(err, why), "Receive after the end: %v, %v", d, err)
@@ -90,7 +90,7 @@ func TestPrefetchEnd(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 5 { // two fit; the others must not block
-			p.Put(ended, one("late"))
+			p.Put(ended, fetchedMessage("late"))
 		}
 		_, err := mqidem.NewPrefetch(1, 1).Receive(ended)
 		assert.ErrorIs(t, err, context.Canceled, "Receive whose context has ended")

@@ -66,12 +66,12 @@ const (
 
 // Pack returns the text of [HeaderDead]: JSON in ASCII, at most 32 KiB.
 func (r Reason) Pack() ([]byte, error) {
-	r.Error = clip(r.Error, maxReasonText)
+	r.Error = clipText(r.Error, maxReasonText)
 	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("mqidem: pack a reason: %w", err)
 	}
-	b = ascii(b)
+	b = escapeNonASCII(b)
 	if len(b) > maxReason {
 		return nil, fmt.Errorf("mqidem: a reason of %d bytes, at most %d are allowed; use shorter names for consumer and queue", len(b), maxReason)
 	}
@@ -88,8 +88,8 @@ func ParseReason(b []byte) (r Reason, err error) {
 	return r, nil
 }
 
-// clip cuts a text to at most n bytes, between two characters.
-func clip(s string, n int) string {
+// clipText cuts a text to at most n bytes, between two characters.
+func clipText(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
 		return s
@@ -100,8 +100,8 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// ascii escapes all other characters, since headers of some brokers only accept ASCII.
-func ascii(packed []byte) []byte {
+// escapeNonASCII escapes all other characters, since headers of some brokers only accept ASCII.
+func escapeNonASCII(packed []byte) []byte {
 	var b strings.Builder
 	for _, c := range string(packed) {
 		switch {

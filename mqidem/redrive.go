@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // The errors of Redrive. After any of them but ErrDoneElsewhere nothing was sent, and the message
@@ -56,7 +56,7 @@ func Redrive(ctx context.Context, e *retrysafe.Engine, p DeadLetters, m *DeadLet
 		return ErrCut
 	}
 	if m.Reason.Key != "" {
-		if err := reopen(ctx, e, &m.Reason, o.NotDone, o.By); err != nil {
+		if err := reopenRecord(ctx, e, &m.Reason, o.NotDone, o.By); err != nil {
 			return err
 		}
 	}
@@ -98,15 +98,15 @@ func recordKey(e *retrysafe.Engine, why *Reason) (*retrysafe.Engine, retrysafe.K
 	case err != nil:
 		return nil, retrysafe.Key{}, errReason
 	case e == nil:
-		return nil, retrysafe.Key{}, errors.New("mqidem: the consumer of this message keeps records: give an engine on its store, or its copy is taken for a repeat and lost")
+		return nil, retrysafe.Key{}, errors.New("mqidem: the consumer of this message keeps records: give an engine on its store, or its copy is taken for a duplicate and lost")
 	case e.Namespace() != key.Namespace:
 		return nil, retrysafe.Key{}, fmt.Errorf("mqidem: the record is in the namespace %q, and the engine is on %q; use the consumer's", key.Namespace, e.Namespace())
 	}
 	return e.Layer(key.Layer), key.Key, nil
 }
 
-// reopen lets the next copy of a message run.
-func reopen(ctx context.Context, e *retrysafe.Engine, why *Reason, notDone bool, by string) error {
+// reopenRecord lets the next copy of a message run.
+func reopenRecord(ctx context.Context, e *retrysafe.Engine, why *Reason, notDone bool, by string) error {
 	rec, found, err := RecordOf(ctx, e, why)
 	switch {
 	case err != nil:

@@ -17,7 +17,7 @@ func (w *world) deadLetterOne(id string, opts ...retrysafe.CallOption) {
 	w.t.Helper()
 	w.publish(message(id, id))
 	stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }, opts...), mqidem.Options{MaxAttempts: 2})
-	w.pass(2 * time.Minute)
+	w.passTime(2 * time.Minute)
 	assert.NoError(w.t, stop(), "consume")
 }
 
@@ -46,12 +46,12 @@ func TestRedrivenRunsOnce(t *testing.T) {
 		}))
 		w.outcomes = nil
 		stop := w.consume(h, mqidem.Options{MaxAttempts: 2, Concurrency: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.OutcomeAgain, mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
-		w.rans("1", "1")
+		w.expectOutcomes(mqidem.OutcomeAgain, mqidem.OutcomeDone, mqidem.OutcomeDuplicate)
+		w.expectRuns("1", "1")
 		assert.Equal(t, w.outcomes[1].Message.Header(mqidem.HeaderRedrives) == "1" || w.outcomes[0].Message.Header(mqidem.HeaderRedrives) == "1", true, "the copy says that it was redriven")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -84,9 +84,9 @@ func TestRedriveInterrupted(t *testing.T) {
 		_, err = r.Once(t.Context())
 		assert.NoError(t, err, "redrive again")
 		stop := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.rans("1")
+		w.expectRuns("1")
 	})
 }
 
@@ -115,7 +115,7 @@ func TestRedriveOfCopies(t *testing.T) {
 		}
 		assert.NoError(t, settle("done").Complete(ctx, retrysafe.Answer{Codec: "raw", Kept: true}), "complete")
 		running := settle("running")
-		w.pass(10 * time.Second)
+		w.passTime(10 * time.Second)
 		did, err := w.redriver(mqidem.RedriverOptions{After: -1}).Once(ctx)
 		assert.NoError(t, err, "redrive")
 		assert.Equal(t, did, mqidem.Redriven{Seen: 4, Sent: 1, Gone: 2}, "what was done")
@@ -146,11 +146,11 @@ func TestRule(t *testing.T) {
 			}
 			assert.Equal(t, did, want, "round %d", round)
 			stop := w.consume(mqidem.Once(w.engine, "stock", func(context.Context, *mqidem.Message) error { return errWork }), mqidem.Options{MaxAttempts: 2})
-			w.pass(2 * time.Minute)
+			w.passTime(2 * time.Minute)
 			assert.NoError(t, stop(), "consume")
 		}
 		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), &mqidem.RedriverOptions{Why: []string{mqidem.DeadInDoubt}})
-		assert.Contains(t, err.Error(), "cannot redrive what is in doubt", "error")
+		assert.Contains(t, err.Error(), "no rule redrives them", "error")
 		_, err = mqidem.NewRedriver(w.engine, w.broker.DeadLetters("q"), &mqidem.RedriverOptions{Limit: -1})
 		assert.True(t, err != nil, "a negative limit is refused")
 	})
@@ -167,7 +167,7 @@ func TestRedriveErrors(t *testing.T) {
 		assert.Contains(t, mqidem.Redrive(ctx, nil, p, one, &mqidem.RedriveOptions{NotDone: true, By: "ann"}).Error(), "give an engine", "error")
 		other := retrysafe.New(w.store, &retrysafe.Options{Namespace: "other", Sweep: -1})
 		assert.Contains(t, mqidem.Redrive(ctx, other, p, one, &mqidem.RedriveOptions{NotDone: true, By: "ann"}).Error(), `the namespace "app", and the engine is on "other"`, "error")
-		w.empty()
+		w.expectEmpty()
 		assert.NoError(t, mqidem.Redrive(ctx, w.engine, p, one, &mqidem.RedriveOptions{NotDone: true, By: "ann"}), "redrive as not done")
 		assert.Contains(t, w.record("stock", "1").LastError, `resolved by "ann"`, "who redrove it")
 		unread := &mqidem.DeadLetter{Message: one.Message, Reason: mqidem.Reason{Why: mqidem.DeadUnreadable}}

@@ -39,8 +39,8 @@ type RedriverOptions struct {
 	Logger *slog.Logger
 }
 
-// checked fills in defaults and returns an error for invalid values.
-func (o *RedriverOptions) checked() (RedriverOptions, error) {
+// withDefaults fills in defaults and returns an error for invalid values.
+func (o *RedriverOptions) withDefaults() (RedriverOptions, error) {
 	var own RedriverOptions
 	if o != nil {
 		own = *o
@@ -49,7 +49,7 @@ func (o *RedriverOptions) checked() (RedriverOptions, error) {
 		own.Why = []string{DeadTries}
 	}
 	if slices.Contains(own.Why, DeadInDoubt) {
-		return own, errors.New("mqidem: a rule cannot redrive what is in doubt: somebody has to find out whether it was done")
+		return own, fmt.Errorf("mqidem: messages with the reason %q may have taken effect, so that no rule redrives them; leave the reason out, and let an operator find out the outcome of each", DeadInDoubt)
 	}
 	if own.After == 0 {
 		own.After = time.Minute
@@ -88,7 +88,7 @@ type Redriver struct {
 
 // NewRedriver returns a redriver. e is as in [Redrive].
 func NewRedriver(e *retrysafe.Engine, p DeadLetters, options *RedriverOptions) (*Redriver, error) {
-	o, err := options.checked()
+	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}

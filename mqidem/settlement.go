@@ -17,21 +17,21 @@ import (
 //	open      Answer fails          open: another call does not write again
 //	open      the time has passed   returned: later calls return ErrStale
 type Settlement struct {
-	turn     chan struct{} // holds a value while a call settles; guards the fields below
+	settling chan struct{} // holds a value while a call settles; guards the fields below
 	settled  bool
 	written  bool
 	returned bool
 
-	late     *time.Timer
-	patience time.Duration
-	giveBack func()
+	giveBackTimer *time.Timer
+	patience      time.Duration
+	giveBack      func()
 }
 
 // NewSettlement returns the state of an open delivery. If Write has failed and Settle is not called
 // again within patience, the delivery counts as returned and giveBack is called, which returns the
 // message to the broker. A nil giveBack means that the message stays with the consumer.
 func NewSettlement(patience time.Duration, giveBack func()) *Settlement {
-	return &Settlement{turn: make(chan struct{}, 1), patience: patience, giveBack: giveBack}
+	return &Settlement{settling: make(chan struct{}, 1), patience: patience, giveBack: giveBack}
 }
 
 // SettleSteps are the steps of Ack, Retry or Dead. Only Answer is required. Each gets the context
@@ -52,10 +52,10 @@ var errNotSent = errors.New("mqidem: nothing was sent to the broker; the message
 // Settle makes the steps in order, and stops at the first error, which it returns as it is. Other
 // errors are [ErrSettled], [ErrStale], and that of ctx if it has ended before the first step.
 func (s *Settlement) Settle(ctx context.Context, steps SettleSteps) error {
-	if !s.take(ctx) {
+	if !s.lockTurn(ctx) {
 		return fmt.Errorf("%w: %w", errNotSent, ctx.Err())
 	}
-	defer func() { <-s.turn }()
+	defer func() { <-s.settling }()
 	switch {
 	case s.settled:
 		return ErrSettled
@@ -69,12 +69,12 @@ func (s *Settlement) Settle(ctx context.Context, steps SettleSteps) error {
 			return err
 		}
 	}
-	if s.late != nil {
-		s.late.Stop()
+	if s.giveBackTimer != nil {
+		s.giveBackTimer.Stop()
 	}
 	if steps.Write != nil && !s.written {
 		if err := steps.Write(ctx); err != nil {
-			s.giveBackLater()
+			s.startGiveBack()
 			return err
 		}
 		s.written = true
@@ -86,31 +86,31 @@ func (s *Settlement) Settle(ctx context.Context, steps SettleSteps) error {
 	return nil
 }
 
-// take waits for the turn. It reports false if ctx ends first.
-func (s *Settlement) take(ctx context.Context) bool {
+// lockTurn waits for the turn. It reports false if ctx ends first.
+func (s *Settlement) lockTurn(ctx context.Context) bool {
 	select {
-	case s.turn <- struct{}{}:
+	case s.settling <- struct{}{}:
 		return true
 	default: // ctx may make its channel only now
 	}
 	select {
-	case s.turn <- struct{}{}:
+	case s.settling <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// giveBackLater starts the time after which the delivery counts as returned. The turn is held.
-func (s *Settlement) giveBackLater() {
+// startGiveBack starts the time after which the delivery counts as returned. The turn is held.
+func (s *Settlement) startGiveBack() {
 	if s.giveBack != nil {
-		s.late = time.AfterFunc(s.patience, s.giveUp)
+		s.giveBackTimer = time.AfterFunc(s.patience, s.giveBackNow)
 	}
 }
 
-func (s *Settlement) giveUp() {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
+func (s *Settlement) giveBackNow() {
+	s.settling <- struct{}{}
+	defer func() { <-s.settling }()
 	if s.settled || s.returned {
 		return
 	}

@@ -83,5 +83,5 @@ var (
 	// ErrSettled means that the delivery was settled before.
 	ErrSettled = errors.New("mqidem: this delivery was settled before")
 	// ErrStale means that the delivery's connection is gone. The broker redelivers the message.
-	ErrStale = errors.New("mqidem: the connection of this delivery is gone; the message comes again")
+	ErrStale = errors.New("mqidem: the connection of this delivery is gone; the message will be redelivered")
 )

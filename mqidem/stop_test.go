@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/mqidem"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // When its context ends, a consumer receives nothing new and lets running work finish.
@@ -19,14 +19,14 @@ func TestDrain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"), message("2", "two"))
 		stop := w.consume(mqidem.Once(w.engine, "stock", func(ctx context.Context, m *mqidem.Message) error {
-			w.began(m)
+			w.recordBegin(m)
 			time.Sleep(20 * time.Second)
 			return ctx.Err()
 		}), mqidem.Options{Concurrency: 1})
-		w.pass(time.Second)
+		w.passTime(time.Second)
 		assert.NoError(t, stop(), "consume")
-		w.rans("one")
-		w.saw(mqidem.OutcomeDone)
+		w.expectRuns("one")
+		w.expectOutcomes(mqidem.OutcomeDone)
 		waiting, _ := w.broker.Stats("q")
 		assert.Equal(t, waiting, 1, "messages left")
 	})
@@ -42,26 +42,26 @@ func TestDrainGivesUp(t *testing.T) {
 		defer close(over)
 		cause := make(chan error, 1)
 		stop := w.consume(mqidem.Once(w.engine, "stock", func(ctx context.Context, m *mqidem.Message) error {
-			w.began(m)
+			w.recordBegin(m)
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			<-over
 			return nil
 		}), mqidem.Options{Drain: 5 * time.Second})
-		w.pass(time.Second)
+		w.passTime(time.Second)
 		begun := time.Now()
 		err := stop()
 		assert.True(t, err != nil, "Consume says that work was left behind")
-		assert.Contains(t, err.Error(), "1 messages were still being worked on", "error")
+		assert.Contains(t, err.Error(), "1 handlers were still running", "error")
 		assert.Equal(t, time.Since(begun), 6*time.Second, "time to the end")
 		assert.Contains(t, (<-cause).Error(), "stopped", "cause of the handler's context")
 
 		again := w.consume(mqidem.Once(w.newEngine(w.store), "stock", w.handler(nil)), mqidem.Options{})
-		w.pass(10 * time.Second)
-		w.rans("one") // within the lease
-		w.pass(time.Minute)
+		w.passTime(10 * time.Second)
+		w.expectRuns("one") // within the lease
+		w.passTime(time.Minute)
 		assert.NoError(t, again(), "consume")
-		w.rans("one", "one")
+		w.expectRuns("one", "one")
 	})
 }
 
@@ -70,20 +70,20 @@ func TestDrainCuts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.publish(message("1", "one"))
 		h := func(ctx context.Context, m *mqidem.Message) error {
-			if w.began(m) == 1 {
+			if w.recordBegin(m) == 1 {
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return nil
 		}
 		stop := w.consume(mqidem.Once(w.engine, "stock", h), mqidem.Options{Drain: time.Second})
-		w.pass(time.Second)
+		w.passTime(time.Second)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.OutcomeLeft)
+		w.expectOutcomes(mqidem.OutcomeLeft)
 		again := w.consume(mqidem.Once(w.engine, "stock", h), mqidem.Options{})
-		w.pass(time.Second)
+		w.passTime(time.Second)
 		assert.NoError(t, again(), "consume")
-		w.saw(mqidem.OutcomeDone, mqidem.OutcomeLeft)
+		w.expectOutcomes(mqidem.OutcomeDone, mqidem.OutcomeLeft)
 		assert.Equal(t, w.outcomes[1].Try, 1, "try: to be told to end is none")
 	})
 }
@@ -100,7 +100,7 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		stop := w.consume(mqidem.Once(w.engine, "stock", func(_ context.Context, m *mqidem.Message) error {
-			if n := w.began(m); m.ID == "a1" && n < 3 {
+			if n := w.recordBegin(m); m.ID == "a1" && n < 3 {
 				return errWork
 			}
 			if m.ID == "a2" {
@@ -109,7 +109,7 @@ func TestOrder(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return nil
 		}), mqidem.Options{Order: func(m *mqidem.Message) string { return m.Key }})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.NoError(t, stop(), "consume")
 		of := map[byte][]string{}
 		for _, body := range w.ran {
@@ -118,7 +118,7 @@ func TestOrder(t *testing.T) {
 		assert.Equal(t, of['a'], []string{"a0", "a1", "a1", "a1", "a2", "a3"}, "order of a")
 		assert.Equal(t, of['b'], []string{"b0", "b1", "b2", "b3"}, "order of b")
 		assert.Equal(t, w.ran[len(w.ran)-1], "a3", "the last one: b did not wait for a")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -146,10 +146,10 @@ func TestRetentionIsChecked(t *testing.T) {
 		err = consume(holder{s, 0, errWork})
 		assert.ErrorIs(t, err, errWork, "an error of the broker")
 		assert.NoError(t, s.Close(), "close")
-		w.rans()
+		w.expectRuns()
 		s = w.broker.Open("q")
 		assert.NoError(t, consume(holder{s, 25 * time.Hour, nil}, retrysafe.WithPolicy(retrysafe.Policy{Retention: 26 * time.Hour})), "consume")
-		w.rans("one")
+		w.expectRuns("one")
 		assert.NoError(t, s.Close(), "close")
 	})
 }
@@ -201,18 +201,18 @@ func TestDeadLetter(t *testing.T) {
 				return nil
 			},
 		})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		assert.Equal(t, w.record("stock", "1").State != retrysafe.StateFailed, true, "the record is not failed")
-		w.saw(mqidem.OutcomeLater)
+		w.expectOutcomes(mqidem.OutcomeLater)
 		here.Store(true)
-		w.pass(2 * time.Minute)
+		w.passTime(2 * time.Minute)
 		assert.NoError(t, stop(), "consume")
-		w.saw(mqidem.OutcomeDead, mqidem.OutcomeLater)
+		w.expectOutcomes(mqidem.OutcomeDead, mqidem.OutcomeLater)
 		assert.Equal(t, len(kept), 1, "kept")
 		assert.Equal(t, len(w.deadLetters()), 0, "dead letters")
-		w.rans("one") // once: the try was used up, and nothing ran after that
+		w.expectRuns("one") // once: the try was used up, and nothing ran after that
 		assert.Equal(t, w.record("stock", "1").State, retrysafe.StateFailed, "state")
-		w.empty()
+		w.expectEmpty()
 	})
 }
 
@@ -236,16 +236,16 @@ func (s stopping) Complete(ctx context.Context, r storeapi.CompleteRequest) (ret
 func TestDeathAfterDeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var e *retrysafe.Engine
-		e = w.newEngine(stopping{w.store, func() { go w.kill(e) }})
+		e = w.newEngine(stopping{w.store, func() { go w.killEngine(e) }})
 		w.publish(message("1", "one"), message("1", "one"))
 		stop := w.consume(mqidem.Once(e, "stock", w.handler(func(*mqidem.Message, int) error { return errWork })), mqidem.Options{MaxAttempts: 1, Concurrency: 1})
-		w.pass(time.Minute)
+		w.passTime(time.Minute)
 		_ = stop()
 		again := w.consume(mqidem.Once(w.engine, "stock", w.handler(nil)), mqidem.Options{MaxAttempts: 1})
-		w.pass(time.Hour)
+		w.passTime(time.Hour)
 		assert.NoError(t, again(), "consume")
-		w.rans("one")
+		w.expectRuns("one")
 		assert.Equal(t, len(w.deadLetters()), 2, "dead letters: the message and its copy")
-		w.empty()
+		w.expectEmpty()
 	})
 }

@@ -10,40 +10,40 @@ import (
 // workers are the goroutines of a consumer. Each receives messages and works on them, until the
 // consumer ends. A worker is started when all others are busy, so an idle consumer has one.
 type workers struct {
-	all  sync.WaitGroup
-	free atomic.Int64 // how many may still be started
-	idle atomic.Int64 // those that receive
-	busy atomic.Int64 // messages that are worked on
+	running   sync.WaitGroup
+	startable atomic.Int64 // how many may still be started
+	idle      atomic.Int64 // those that receive
+	busy      atomic.Int64 // messages that are worked on
 }
 
 // run works until the consumer ends, with at most most workers. next receives messages, and returns
 // their number and what to do with them; no messages means that the consumer has ended.
 func (c *consumer) run(ctx context.Context, most int, next func() (n int, work func())) error {
-	defer c.hands.end()
-	defer c.giveUp()
-	defer c.cut(errStopped)
+	defer c.pool.close()
+	defer c.abandon()
+	defer c.cutHandlers(errStopped)
 	defer c.stop(errStopped)
-	if err := c.start(ctx); err != nil {
+	if err := c.findBrokerHolds(ctx); err != nil {
 		return err
 	}
-	c.workers.free.Store(int64(most))
-	c.workers.more(func() { c.work(next) })
-	<-c.receiving.Done()
+	c.workers.startable.Store(int64(most))
+	c.workers.startWorker(func() { c.runWorker(next) })
+	<-c.receiveCtx.Done()
 	return c.drain()
 }
 
-// more starts a worker, unless there are enough.
-func (w *workers) more(work func()) {
-	if w.free.Add(-1) < 0 {
-		w.free.Add(1)
+// startWorker starts a worker, unless there are enough.
+func (w *workers) startWorker(work func()) {
+	if w.startable.Add(-1) < 0 {
+		w.startable.Add(1)
 		return
 	}
 	w.idle.Add(1)
-	w.all.Go(work)
+	w.running.Go(work)
 }
 
-// work is one worker, which counts as idle.
-func (c *consumer) work(next func() (int, func())) {
+// runWorker is one worker, which counts as idle.
+func (c *consumer) runWorker(next func() (int, func())) {
 	w := &c.workers
 	for {
 		n, do := next()
@@ -53,7 +53,7 @@ func (c *consumer) work(next func() (int, func())) {
 			return
 		}
 		if last {
-			w.more(func() { c.work(next) })
+			w.startWorker(func() { c.runWorker(next) })
 		}
 		do()
 		w.busy.Add(int64(-n))
@@ -61,9 +61,9 @@ func (c *consumer) work(next func() (int, func())) {
 	}
 }
 
-// inTurn returns next for one worker at a time, so that messages are received in the order in which
-// they arrive, and batches fill one after the other.
-func (c *consumer) inTurn(next func() (int, func())) func() (int, func()) {
+// oneAtATime returns next for one worker at a time, so that messages are received in the order in
+// which they arrive, and batches fill one after the other.
+func (c *consumer) oneAtATime(next func() (int, func())) func() (int, func()) {
 	turn := make(chan struct{}, 1)
 	return func() (int, func()) {
 		turn <- struct{}{}
@@ -74,21 +74,21 @@ func (c *consumer) inTurn(next func() (int, func())) func() (int, func()) {
 
 // receive waits for a message. It returns nil if the consumer has ended.
 func (c *consumer) receive() *inFlight {
-	d, err := c.next(c.receiving)
+	d, err := c.nextMessage(c.receiveCtx)
 	if err != nil {
-		c.noMore(err)
+		c.endWithSourceError(err)
 	}
 	return d
 }
 
-// next waits for a message that is not lost.
-func (c *consumer) next(ctx context.Context) (*inFlight, error) {
+// nextMessage waits for a message that is not lost.
+func (c *consumer) nextMessage(ctx context.Context) (*inFlight, error) {
 	for {
 		d, err := c.source.Receive(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if f := c.take(d); f != nil {
+		if f := c.trackDelivery(d); f != nil {
 			return f, nil
 		}
 	}
@@ -103,16 +103,16 @@ func (c *consumer) receiveBatch() []*inFlight {
 	}
 	ds := []*inFlight{first}
 	limited, _ := c.source.(Limited)
-	ctx, cancel := context.WithTimeout(c.receiving, c.Linger)
+	ctx, cancel := context.WithTimeout(c.receiveCtx, c.Linger)
 	defer cancel()
 	for len(ds) < c.Batch {
 		if limited != nil && limited.Full() {
 			return ds
 		}
-		d, err := c.next(ctx)
+		d, err := c.nextMessage(ctx)
 		if err != nil {
 			if ctx.Err() == nil { // otherwise Linger has passed, or the consumer has ended
-				c.noMore(err)
+				c.endWithSourceError(err)
 			}
 			return ds
 		}
@@ -121,9 +121,9 @@ func (c *consumer) receiveBatch() []*inFlight {
 	return ds
 }
 
-// noMore ends the consumer, whose source has failed for good.
-func (c *consumer) noMore(err error) {
-	if c.receiving.Err() == nil {
-		c.fail(fmt.Errorf("mqidem: no more messages can be received: %w", err))
+// endWithSourceError ends the consumer, whose source has failed for good.
+func (c *consumer) endWithSourceError(err error) {
+	if c.receiveCtx.Err() == nil {
+		c.endWithError(fmt.Errorf("mqidem: no more messages can be received: %w", err))
 	}
 }

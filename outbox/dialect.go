@@ -18,66 +18,66 @@ const (
 // queries are the statements of a dialect. Placeholders are ? on SQLite and MySQL, $1 and so on on
 // PostgreSQL.
 type queries struct {
-	now     string
-	numbers func(string) string
+	now          string
+	placeholders func(string) string
 
-	add      string // id, part, hash, topic, key, content type, headers, payload
-	version  string
-	renew    string // lease, owner
-	turn     string // lets one relay at a time deal out partitions
-	lapsed   string
-	forget   string // owner
-	register string // owner, lease
-	relays   string
-	parts    string
-	claim    string // owner, part, fence
-	release  string // part, owner, fence
-	look     string
-	held     func(skipDead bool) string // part, limit
+	add            string // id, part, hash, topic, key, content type, headers, payload
+	version        string
+	renew          string // lease, owner
+	lockDeal       string // lets one relay at a time deal out partitions
+	dropLapsed     string
+	dropRelay      string // owner
+	register       string // owner, lease
+	listRelays     string
+	listPartitions string
+	claim          string // owner, part, fence
+	release        string // part, owner, fence
+	partitionWork  string
+	heldKeys       func(skipDead bool) string // part, limit
 	// part, after; then part, owner, fence, limit
-	take   func(skipDead bool, held [][hashSize]byte, after int64) (string, []any)
-	holds  string                             // part, owner, fence
-	remove func(seqs []int64) (string, []any) // and part, owner, fence
-	retain func(seqs []int64) (string, []any) // and part, owner, fence
+	readBatch     func(skipDead bool, held [][hashSize]byte, after int64) (string, []any)
+	stillOwned    string                             // part, owner, fence
+	remove        func(seqs []int64) (string, []any) // and part, owner, fence
+	markPublished func(seqs []int64) (string, []any) // and part, owner, fence
 	// state, wait, attempts, error, seq, part, owner, fence
-	fail    string
-	sweep   string // age, limit
-	stats   string
-	dead    string // after, limit
-	redrive func(ids []string) (string, []any)
-	discard func(ids []string) (string, []any)
+	markFailed string
+	sweep      string // age, limit
+	stats      string
+	listDead   string // after, limit
+	redrive    func(ids []string) (string, []any)
+	discard    func(ids []string) (string, []any)
 }
 
-// queriesOf returns the statements of an outbox.
-func queriesOf(d Dialect, table string) queries {
-	t := statements{d, table}
-	q := queries{now: sqlkit.StatementClock(d), numbers: func(query string) string { return sqlkit.Placeholders(d, query) }}
-	t.addAndRelays(&q)
-	t.messages(&q)
-	t.results(&q)
-	t.upkeep(&q)
+// queriesFor returns the statements of an outbox.
+func queriesFor(d Dialect, table string) queries {
+	t := statementMaker{d, table}
+	q := queries{now: sqlkit.StatementClock(d), placeholders: func(query string) string { return sqlkit.Placeholders(d, query) }}
+	t.setAddAndRelays(&q)
+	t.setReads(&q)
+	t.setOutcomes(&q)
+	t.setUpkeep(&q)
 	return q
 }
 
-// statements makes the statements of a dialect for a table.
-type statements struct {
+// statementMaker makes the statements of a dialect for a table.
+type statementMaker struct {
 	d     Dialect
 	table string
 }
 
 // sql returns a statement. {x} is the table, {x_parts} a related table, {now} the clock.
-func (t statements) sql(query string) string {
+func (t statementMaker) sql(query string) string {
 	for _, suffix := range []string{"_parts", "_relays", "_meta", ""} {
 		query = strings.ReplaceAll(query, "{x"+suffix+"}", sqlkit.Quote(t.d, t.table+suffix))
 	}
 	return sqlkit.Placeholders(t.d, strings.ReplaceAll(query, "{now}", sqlkit.StatementClock(t.d)))
 }
 
-// own is the condition that the caller still has the partition: part, owner, fence.
-const own = ` AND EXISTS (SELECT 1 FROM {x_parts} p WHERE p.part = ? AND p.owner = ? AND p.fence = ?)`
+// stillOwnerCondition is the condition that the caller still has the partition: part, owner, fence.
+const stillOwnerCondition = ` AND EXISTS (SELECT 1 FROM {x_parts} p WHERE p.part = ? AND p.owner = ? AND p.fence = ?)`
 
-// addAndRelays sets the statements that add a message and that deal out partitions.
-func (t statements) addAndRelays(q *queries) {
+// setAddAndRelays sets the statements that add a message and that deal out partitions.
+func (t statementMaker) setAddAndRelays(q *queries) {
 	sql, empty := t.sql, sqlkit.Empty(t.d)
 	q.add = `INSERT INTO {x} (id, part, key_hash, state, due, attempts, created, changed, topic, msg_key, content_type, headers, last_error, payload)
 		VALUES (?, ?, ?, 0, 0, 0, {now}, {now}, ?, ?, ?, ?, ` + empty + `, ?)`
@@ -87,39 +87,39 @@ func (t statements) addAndRelays(q *queries) {
 	q.add = sql(q.add)
 	q.version = sql(`SELECT version FROM {x_meta} WHERE id = 1`)
 	q.renew = sql(`UPDATE {x_relays} SET lease_end = {now} + ? WHERE owner = ? AND lease_end > {now}`)
-	q.turn = sql(`UPDATE {x_meta} SET version = version WHERE id = 1`)
-	q.lapsed = sql(`DELETE FROM {x_relays} WHERE lease_end <= {now}`)
-	q.forget = sql(`DELETE FROM {x_relays} WHERE owner = ?`)
+	q.lockDeal = sql(`UPDATE {x_meta} SET version = version WHERE id = 1`)
+	q.dropLapsed = sql(`DELETE FROM {x_relays} WHERE lease_end <= {now}`)
+	q.dropRelay = sql(`DELETE FROM {x_relays} WHERE owner = ?`)
 	q.register = sql(`INSERT INTO {x_relays} (owner, lease_end) VALUES (?, {now} + ?)`)
-	q.relays = sql(`SELECT owner FROM {x_relays}`)
-	q.parts = sql(`SELECT part, owner, fence FROM {x_parts} ORDER BY part`)
+	q.listRelays = sql(`SELECT owner FROM {x_relays}`)
+	q.listPartitions = sql(`SELECT part, owner, fence FROM {x_parts} ORDER BY part`)
 	q.claim = sql(`UPDATE {x_parts} SET owner = ?, fence = fence + 1 WHERE part = ? AND fence = ?`)
 	q.release = sql(`UPDATE {x_parts} SET owner = ` + empty + ` WHERE part = ? AND owner = ? AND fence = ?`)
 }
 
-// messages sets the statements that read messages.
-func (t statements) messages(q *queries) {
+// setReads sets the statements that read messages.
+func (t statementMaker) setReads(q *queries) {
 	sql := t.sql
-	q.look = sql(`SELECT p.part, CASE WHEN EXISTS (SELECT 1 FROM {x} m WHERE m.state = 0 AND m.part = p.part AND m.due <= {now}) THEN 1 ELSE 0 END,
+	q.partitionWork = sql(`SELECT p.part, CASE WHEN EXISTS (SELECT 1 FROM {x} m WHERE m.state = 0 AND m.part = p.part AND m.due <= {now}) THEN 1 ELSE 0 END,
 		CASE WHEN EXISTS (SELECT 1 FROM {x_relays} r WHERE r.owner = p.owner AND r.lease_end > {now}) THEN 0 ELSE 1 END FROM {x_parts} p`)
-	q.held = func(skipDead bool) string {
-		return sql(`SELECT DISTINCT b.key_hash FROM {x} b WHERE b.part = ? AND ` + t.holding(skipDead) + ` LIMIT ?`)
+	q.heldKeys = func(skipDead bool) string {
+		return sql(`SELECT DISTINCT b.key_hash FROM {x} b WHERE b.part = ? AND ` + t.heldUpCondition(skipDead) + ` LIMIT ?`)
 	}
-	q.take = t.take
-	q.holds = sql(`SELECT count(*) FROM {x_parts} WHERE part = ? AND owner = ? AND fence = ?`)
+	q.readBatch = t.readBatch
+	q.stillOwned = sql(`SELECT count(*) FROM {x_parts} WHERE part = ? AND owner = ? AND fence = ?`)
 }
 
-// holding is the condition that a message holds up its key: a failed one that waits, and a dead
-// one.
-func (t statements) holding(skipDead bool) string {
+// heldUpCondition is the condition that a message holds up its key: a failed one that waits, and a
+// dead one.
+func (t statementMaker) heldUpCondition(skipDead bool) string {
 	if skipDead {
-		return failed(t.d) + ` AND b.state = 0 AND b.due > {now}`
+		return failedCondition(t.d) + ` AND b.state = 0 AND b.due > {now}`
 	}
-	return failed(t.d) + ` AND (b.state = 1 OR b.due > {now})`
+	return failedCondition(t.d) + ` AND (b.state = 1 OR b.due > {now})`
 }
 
-func (t statements) take(skipDead bool, held [][hashSize]byte, after int64) (string, []any) {
-	before := t.holding(skipDead)
+func (t statementMaker) readBatch(skipDead bool, held [][hashSize]byte, after int64) (string, []any) {
+	before := t.heldUpCondition(skipDead)
 	if t.d == PostgreSQL {
 		before += ` OFFSET 0` // for each message: a join would read all pending messages
 	}
@@ -137,25 +137,25 @@ func (t statements) take(skipDead bool, held [][hashSize]byte, after int64) (str
 	}
 	return t.sql(`SELECT m.seq, m.key_hash, m.id, m.topic, m.msg_key, m.headers, m.content_type, m.created, m.attempts, m.payload FROM {x} m
 			WHERE m.state = 0 AND m.part = ? AND m.due <= {now} AND m.seq > ?` + without + late + `
-			AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq < m.seq AND ` + before + `)` + own + ` ORDER BY m.seq LIMIT ?`), args
+			AND NOT EXISTS (SELECT 1 FROM {x} b WHERE b.key_hash = m.key_hash AND b.seq < m.seq AND ` + before + `)` + stillOwnerCondition + ` ORDER BY m.seq LIMIT ?`), args
 }
 
-// results sets the statements that store the outcomes of messages.
-func (t statements) results(q *queries) {
+// setOutcomes sets the statements that store the outcomes of messages.
+func (t statementMaker) setOutcomes(q *queries) {
 	d, sql := t.d, t.sql
 	q.remove = func(seqs []int64) (string, []any) {
 		in, args := numbersIn(d, seqs)
-		return sql(`DELETE FROM {x} WHERE seq ` + in + own), args
+		return sql(`DELETE FROM {x} WHERE seq ` + in + stillOwnerCondition), args
 	}
-	q.retain = func(seqs []int64) (string, []any) {
+	q.markPublished = func(seqs []int64) (string, []any) {
 		in, args := numbersIn(d, seqs)
-		return sql(`UPDATE {x} SET state = 2, changed = {now} WHERE seq ` + in + own), args
+		return sql(`UPDATE {x} SET state = 2, changed = {now} WHERE seq ` + in + stillOwnerCondition), args
 	}
-	q.fail = sql(`UPDATE {x} SET state = ?, due = {now} + ?, attempts = ?, last_error = ?, changed = {now} WHERE state = 0 AND seq = ?` + own)
+	q.markFailed = sql(`UPDATE {x} SET state = ?, due = {now} + ?, attempts = ?, last_error = ?, changed = {now} WHERE state = 0 AND seq = ?` + stillOwnerCondition)
 }
 
-// upkeep sets the statements that count, list and remove messages.
-func (t statements) upkeep(q *queries) {
+// setUpkeep sets the statements that count, list and remove messages.
+func (t statementMaker) setUpkeep(q *queries) {
 	d, sql := t.d, t.sql
 	const old = `state = 2 AND changed < {now} - ? ORDER BY changed LIMIT ?`
 	q.sweep = sql(sqlkit.Choose(d,
@@ -163,7 +163,7 @@ func (t statements) upkeep(q *queries) {
 		`DELETE FROM {x} WHERE seq = ANY(ARRAY(SELECT seq FROM {x} WHERE `+old+`))`,
 		`DELETE FROM {x} WHERE `+old))
 	q.stats = sql(`SELECT state, count(*), coalesce(sum(CASE WHEN due > {now} THEN 1 ELSE 0 END), 0), {now} - min(created) FROM {x} WHERE state < 2 GROUP BY state`)
-	q.dead = sql(`SELECT seq, id, topic, msg_key, attempts, created, changed, last_error FROM {x} WHERE state = 1 AND seq > ? ORDER BY seq LIMIT ?`)
+	q.listDead = sql(`SELECT seq, id, topic, msg_key, attempts, created, changed, last_error FROM {x} WHERE state = 1 AND seq > ? ORDER BY seq LIMIT ?`)
 	q.redrive = func(ids []string) (string, []any) {
 		in, args := textsIn(ids)
 		return sql(`UPDATE {x} SET state = 0, due = 0, attempts = 0, changed = {now} WHERE state = 1 AND id ` + in), args
@@ -174,8 +174,8 @@ func (t statements) upkeep(q *queries) {
 	}
 }
 
-// failed is the condition of the index of failed messages, in the same words.
-func failed(d Dialect) string {
+// failedCondition is the condition of the index of failed messages, in the same words.
+func failedCondition(d Dialect) string {
 	if d == MySQL {
 		return `b.failed = 1`
 	}

@@ -14,11 +14,11 @@ import (
 // call that adds does that.
 var ErrDuplicate = errors.New("outbox: a message with this ID is in the outbox already; give each message an ID of its own, or none")
 
-// errLost means that another relay has the partition by now.
-var errLost = errors.New("outbox: another relay has the partition")
+// errPartitionLost means that another relay has the partition by now.
+var errPartitionLost = errors.New("outbox: another relay has the partition")
 
-// explain adds the failed step to err, and what to do if that is known.
-func (o *Outbox) explain(step string, err error) error {
+// explainError adds the failed step to err, and what to do if that is known.
+func (o *Outbox) explainError(step string, err error) error {
 	if err == nil {
 		return nil
 	}

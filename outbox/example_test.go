@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // The message is sent if and only if the order is committed.

@@ -26,7 +26,7 @@ func TestPlaceIsFrozen(t *testing.T) {
 		"4047b08fc99e06929644824e45796567 25": {ID: "m-1", Key: "order/é"},
 		"a26c79494fd8fe8e3044ff8eeb5304cb 14": {ID: "m-1"},
 	} {
-		hash, part := m.place()
+		hash, part := m.keyHash()
 		assert.Equal(t, fmt.Sprintf("%x %d", hash, part), want, "hash and partition of %+v", m)
 	}
 }

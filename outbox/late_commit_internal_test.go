@@ -14,7 +14,7 @@ func (f *fakeTable) open(id, key string) (commit func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := Message{ID: id, Topic: "t", Key: key}
-	hash, _ := m.place()
+	hash, _ := m.keyHash()
 	f.seq++
 	row := fakeRow{m: Outgoing{Message: m, seq: f.seq, hash: hash, Added: time.Now()}}
 	return func() {

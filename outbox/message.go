@@ -68,9 +68,9 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// place returns the hash and the partition of a message. Messages of one hash are in order, and a
+// keyHash returns the hash and the partition of a message. Messages of one hash are in order, and a
 // hash is in one partition. A message without a key has its own hash.
-func (m *Message) place() (hash [hashSize]byte, part int) {
+func (m *Message) keyHash() (hash [hashSize]byte, part int) {
 	text := "key\x00" + m.Key
 	if m.Key == "" {
 		text = "id\x00" + m.ID
@@ -80,16 +80,17 @@ func (m *Message) place() (hash [hashSize]byte, part int) {
 	return hash, int(sum[hashSize]) % Partitions
 }
 
-// check refuses what a database or a broker would truncate or change. Its errors show no content.
-func (m *Message) check(maxPayload int) error {
+// checkLimits refuses what a database or a broker would truncate or change. Its errors show no
+// content.
+func (m *Message) checkLimits(maxPayload int) error {
 	switch {
-	case len(m.ID) > maxID || !visible(m.ID, ""):
+	case len(m.ID) > maxID || !isVisibleASCII(m.ID, ""):
 		return fmt.Errorf("the ID has %d bytes; use visible ASCII, at most %d bytes, or leave it empty", len(m.ID), maxID)
-	case m.Topic == "" || len(m.Topic) > maxTopic || !text(m.Topic):
+	case m.Topic == "" || len(m.Topic) > maxTopic || !isOneLineText(m.Topic):
 		return fmt.Errorf("the Topic has %d bytes; use text without line breaks, 1 to %d bytes", len(m.Topic), maxTopic)
 	case len(m.Key) > maxKey:
 		return fmt.Errorf("the Key has %d bytes; at most %d are kept: use a digest of it", len(m.Key), maxKey)
-	case len(m.ContentType) > maxContentType || !text(m.ContentType):
+	case len(m.ContentType) > maxContentType || !isOneLineText(m.ContentType):
 		return fmt.Errorf("the ContentType has %d bytes; use text without line breaks, at most %d bytes", len(m.ContentType), maxContentType)
 	case len(m.Payload) > maxPayload:
 		return fmt.Errorf("the Payload has %d bytes; at most %d are allowed: raise Options.MaxPayload if the broker takes more, or put it elsewhere "+
@@ -98,7 +99,7 @@ func (m *Message) check(maxPayload int) error {
 	total := 0
 	for name, value := range m.Headers {
 		total += len(name) + len(value)
-		if name == "" || !visible(name, ":") || !text(value) {
+		if name == "" || !isVisibleASCII(name, ":") || !isOneLineText(value) {
 			return fmt.Errorf("a name of the Headers, or its value, cannot be sent; use visible ASCII without a colon for names and text without line breaks for values")
 		}
 	}
@@ -108,7 +109,7 @@ func (m *Message) check(maxPayload int) error {
 	return nil
 }
 
-func visible(s, but string) bool {
+func isVisibleASCII(s, but string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
 			return false
@@ -117,7 +118,7 @@ func visible(s, but string) bool {
 	return !strings.ContainsAny(s, but)
 }
 
-func text(s string) bool { return utf8.ValidString(s) && !strings.ContainsAny(s, "\r\n\x00") }
+func isOneLineText(s string) bool { return utf8.ValidString(s) && !strings.ContainsAny(s, "\r\n\x00") }
 
 func packHeaders(h map[string]string) []byte {
 	if len(h) == 0 {
@@ -132,7 +133,7 @@ func unpackHeaders(packed []byte) (h map[string]string, err error) {
 		return nil, nil
 	}
 	if err = json.Unmarshal(packed, &h); err != nil {
-		return nil, fmt.Errorf("the headers of a message are no JSON: somebody has changed the row: %w", err)
+		return nil, fmt.Errorf("the headers of a message are not JSON, so its row was changed by another program; restore it, or delete it: %w", err)
 	}
 	return h, nil
 }

@@ -21,7 +21,7 @@ var (
 	mysqlSchema string
 )
 
-const newest = 1
+const newestVersion = 1
 
 // SchemaSQL returns the script that creates the tables if there are none, as [Outbox.Migrate] does,
 // named after [DefaultTable].
@@ -33,7 +33,7 @@ func SchemaSQL(d Dialect) string {
 // killed, the next call completes its work. Migrate returns an error if the tables have a newer
 // version. It waits for other migrations until ctx ends.
 func (o *Outbox) Migrate(ctx context.Context) error {
-	return o.explain("migrate", sqlkit.Migrate(ctx, o.db, o.dialect, o.table, func(ctx context.Context, db sqlkit.Execer) error {
+	return o.explainError("migrate", sqlkit.Migrate(ctx, o.db, o.dialect, o.table, func(ctx context.Context, db sqlkit.Execer) error {
 		var tables, version int
 		if err := db.QueryRowContext(ctx, sqlkit.TableExists(o.dialect, o.table+"_meta")).Scan(&tables); err != nil {
 			return err
@@ -45,9 +45,9 @@ func (o *Outbox) Migrate(ctx context.Context) error {
 			}
 		}
 		switch {
-		case version > newest:
-			return fmt.Errorf("the tables are of version %d, and this program knows up to %d: run the newer program", version, newest)
-		case version == newest:
+		case version > newestVersion:
+			return fmt.Errorf("the tables are of version %d, and this program knows up to %d: run the newer program", version, newestVersion)
+		case version == newestVersion:
 			return nil
 		}
 		return sqlkit.Run(ctx, db, sqlkit.Statements(SchemaSQL(o.dialect), DefaultTable, o.table))

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Dialect is the kind of database.
@@ -96,7 +96,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Outbox, error) {
 	case b.keep < 0:
 		return nil, fmt.Errorf("outbox: Keep is %v; leave it zero to remove what was published, or say for how long", b.keep)
 	}
-	b.queries = queriesOf(d, b.table)
+	b.queries = queriesFor(d, b.table)
 	return b, nil
 }
 
@@ -113,22 +113,22 @@ func (o *Outbox) Add(ctx context.Context, tx dbtx.Tx, messages ...Message) error
 	if d := tx.Dialect(); d != o.dialect {
 		return fmt.Errorf("outbox: the transaction is one of %s, and the outbox is on %s: add in one of the same database", d, o.dialect)
 	}
-	messages = o.prepared(ctx, messages)
+	messages = o.prepareAll(ctx, messages)
 	for i := range messages {
-		if err := messages[i].check(o.maxPayload); err != nil {
+		if err := messages[i].checkLimits(o.maxPayload); err != nil {
 			return fmt.Errorf("outbox: message %d of %d was not added: %w", i+1, len(messages), err)
 		}
 	}
 	for i := range messages {
-		if err := o.add(ctx, tx, messages[i]); err != nil {
+		if err := o.addMessage(ctx, tx, messages[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prepared returns the messages as Options.Prepare wants them. It does not change the caller's.
-func (o *Outbox) prepared(ctx context.Context, messages []Message) []Message {
+// prepareAll returns the messages as Options.Prepare wants them. It does not change the caller's.
+func (o *Outbox) prepareAll(ctx context.Context, messages []Message) []Message {
 	if o.prepare == nil {
 		return messages
 	}
@@ -143,11 +143,11 @@ func (o *Outbox) prepared(ctx context.Context, messages []Message) []Message {
 	return messages
 }
 
-func (o *Outbox) add(ctx context.Context, tx dbtx.Tx, m Message) error {
+func (o *Outbox) addMessage(ctx context.Context, tx dbtx.Tx, m Message) error {
 	if m.ID == "" {
 		m.ID = NewID()
 	}
-	hash, part := m.place()
+	hash, part := m.keyHash()
 	payload := m.Payload
 	if payload == nil {
 		payload = []byte{}
@@ -156,5 +156,5 @@ func (o *Outbox) add(ctx context.Context, tx dbtx.Tx, m Message) error {
 	if o.dialect == MySQL && sqlkit.ClassOf(err) == sqlkit.UniqueViolation || err == nil && n == 0 {
 		return ErrDuplicate
 	}
-	return o.explain("add a message", err)
+	return o.explainError("add a message", err)
 }

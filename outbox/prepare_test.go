@@ -9,21 +9,21 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // writes is a transaction that keeps the headers that it is asked to write.
 type writes struct{ headers []string }
 
 func (w *writes) Exec(_ context.Context, query string, args ...any) (int64, error) {
-	if value, ok := inserted(query, args, "headers").([]byte); ok {
+	if value, ok := insertedValue(query, args, "headers").([]byte); ok {
 		w.headers = append(w.headers, string(value))
 	}
 	return 1, nil
 }
 
-// inserted returns the argument that an INSERT writes to column, or nil if there is none.
-func inserted(query string, args []any, column string) any {
+// insertedValue returns the argument that an INSERT writes to column, or nil if there is none.
+func insertedValue(query string, args []any, column string) any {
 	columns, values, _ := strings.Cut(query, "VALUES")
 	_, columns, _ = strings.Cut(columns, "(")
 	_, values, _ = strings.Cut(values, "(")

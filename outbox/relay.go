@@ -63,7 +63,7 @@ type Batch struct {
 // Relay publishes the messages of an outbox. Any number of relays can run, in one process or many;
 // each has its own partitions.
 type Relay struct {
-	table     table
+	table     relayTable
 	publisher Publisher
 	ordered   bool
 	o         RelayOptions
@@ -72,7 +72,7 @@ type Relay struct {
 	running   atomic.Bool
 	slots     chan struct{}
 
-	complained sync.Map // last time of each logged complaint
+	lastLogged sync.Map // last time of each logged complaint
 }
 
 // NewRelay returns a relay that publishes the messages of box through p.
@@ -80,10 +80,10 @@ func NewRelay(box *Outbox, p Publisher, o *RelayOptions) (*Relay, error) {
 	if box == nil {
 		return nil, errors.New("outbox: NewRelay needs an outbox")
 	}
-	return newRelay(tables{box}, p, o, box.logger)
+	return newRelay(sqlRelayTable{box}, p, o, box.logger)
 }
 
-func newRelay(t table, p Publisher, o *RelayOptions, logger *slog.Logger) (*Relay, error) {
+func newRelay(t relayTable, p Publisher, o *RelayOptions, logger *slog.Logger) (*Relay, error) {
 	r := &Relay{table: t, publisher: p, logger: logger, wake: make(chan struct{}, 1)}
 	if o != nil {
 		r.o = *o
@@ -147,16 +147,16 @@ func (r *Relay) Run(ctx context.Context) error {
 		return errors.New("outbox: this relay runs already; make another one with NewRelay")
 	}
 	defer r.running.Store(false)
-	if err := r.table.ready(ctx); err != nil {
+	if err := r.table.checkVersion(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // ended before it had begun
 		}
 		return err
 	}
-	k := &keeper{Relay: r, base: context.WithoutCancel(ctx), lanes: map[int]*lane{}, again: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
+	k := &relayRun{Relay: r, baseCtx: context.WithoutCancel(ctx), lanes: map[int]*lane{}, dealNow: make(chan struct{}, 1), laneEnded: make(chan struct{}, 1)}
 	looking, cancel := context.WithCancel(ctx)
 	var looks sync.WaitGroup
-	looks.Go(func() { k.poll(looking) })
+	looks.Go(func() { k.pollWork(looking) })
 	defer looks.Wait()
 	defer cancel()
 	return k.run(ctx)
@@ -165,11 +165,11 @@ func (r *Relay) Run(ctx context.Context) error {
 // firstPoll is the interval between looks while there is work.
 const firstPoll = 10 * time.Millisecond
 
-// poll looks for work, more often while there is some.
-func (k *keeper) poll(ctx context.Context) {
+// pollWork looks for work, more often while there is some.
+func (k *relayRun) pollWork(ctx context.Context) {
 	delay, moved, swept := firstPoll, int64(0), time.Time{}
 	for {
-		t := time.NewTimer(jitter(delay))
+		t := time.NewTimer(withJitter(delay))
 		select {
 		case <-t.C:
 		case <-k.wake:
@@ -180,19 +180,19 @@ func (k *keeper) poll(ctx context.Context) {
 			return
 		}
 		call, cancel := context.WithTimeout(ctx, k.o.Lease)
-		all, err := k.table.look(call)
+		all, err := k.table.readPartitions(call)
 		if err == nil && time.Since(swept) > time.Minute {
 			var more bool
-			if more, err = k.sweep(call); !more {
+			if more, err = k.sweepKept(call); !more {
 				swept = time.Now()
 			}
 		}
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			k.complain("look for messages", err)
+			k.logProblem("look for messages", err)
 		}
-		k.kick(all)
-		now := k.moved.Load()
+		k.wakeLanes(all)
+		now := k.batchesMoved.Load()
 		if now != moved && err == nil {
 			delay = firstPoll
 		} else {
@@ -205,39 +205,39 @@ func (k *keeper) poll(ctx context.Context) {
 // sweepTime limits how long kept messages are removed before the relay looks for work again.
 const sweepTime = 200 * time.Millisecond
 
-// sweep removes messages that were kept long enough, in batches. more reports that there are
+// sweepKept removes messages that were kept long enough, in batches. more reports that there are
 // others.
-func (k *keeper) sweep(ctx context.Context) (more bool, err error) {
+func (k *relayRun) sweepKept(ctx context.Context) (more bool, err error) {
 	for end := time.Now().Add(sweepTime); ; {
-		more, err = k.table.sweep(ctx)
+		more, err = k.table.sweepKept(ctx)
 		if err != nil || !more || time.Now().After(end) {
 			return more && err == nil, err
 		}
 	}
 }
 
-// jitter returns d or up to half of it less, so that relays do not poll in step.
-func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
+// withJitter returns d or up to half of it less, so that relays do not poll in step.
+func withJitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
 
-// backoff returns how long a message waits after this many failures.
-func (r *Relay) backoff(failures int) time.Duration {
+// retryWait returns how long a message waits after this many failures.
+func (r *Relay) retryWait(failures int) time.Duration {
 	d := r.o.MinWait
 	for range failures - 1 {
 		if d *= 2; d >= r.o.MaxWait {
 			break
 		}
 	}
-	return jitter(min(d, r.o.MaxWait))
+	return withJitter(min(d, r.o.MaxWait))
 }
 
-// complainEvery is the shortest interval between two logs of the same problem.
-const complainEvery = 10 * time.Second
+// problemLogInterval is the shortest interval between two logs of the same problem.
+const problemLogInterval = 10 * time.Second
 
-func (r *Relay) complain(what string, err error) {
+func (r *Relay) logProblem(what string, err error) {
 	now := time.Now()
-	if last, ok := r.complained.Load(what); ok && now.Sub(last.(time.Time)) < complainEvery { //nolint:errcheck,forcetypeassert // it is one
+	if last, ok := r.lastLogged.Load(what); ok && now.Sub(last.(time.Time)) < problemLogInterval { //nolint:errcheck,forcetypeassert // it is one
 		return
 	}
-	r.complained.Store(what, now)
+	r.lastLogged.Store(what, now)
 	r.logger.Warn("outbox: the relay cannot "+what+", and tries again", "error", err)
 }

@@ -37,10 +37,10 @@ func TestPollsBackOff(t *testing.T) {
 		r, stop := start(t, f, OneByOne(func(context.Context, Outgoing) error { at = time.Now(); return nil }), &RelayOptions{Poll: 10 * time.Second})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		before := f.looked()
+		before := f.lookCount()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		n := f.looked() - before
+		n := f.lookCount() - before
 		assert.True(t, n >= 6 && n <= 13, "looks in a minute at an interval of 5 to 10 s: %d", n)
 		f.add("a", "k")
 		began := time.Now()

@@ -22,7 +22,7 @@ type Stats struct {
 
 // Stats counts the messages. It reads an index, so call it every few seconds, not for each message.
 func (o *Outbox) Stats(ctx context.Context) (s Stats, err error) {
-	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = o.inReadTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		s = Stats{}
 		rows, err := tx.QueryContext(ctx, o.queries.stats)
 		if err != nil {
@@ -43,7 +43,7 @@ func (o *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 		}
 		return rows.Err()
 	})
-	return s, o.explain("count messages", err)
+	return s, o.explainError("count messages", err)
 }
 
 // DeadMessage is a message that the relay has given up. It holds up its key until it is redriven
@@ -62,9 +62,9 @@ type DeadMessage struct {
 // Dead lists at most limit dead messages after a place (0: from the first), in the order in which
 // they were added.
 func (o *Outbox) Dead(ctx context.Context, after int64, limit int) (all []DeadMessage, err error) {
-	err = o.reading(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = o.inReadTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		all = nil
-		rows, err := tx.QueryContext(ctx, o.queries.dead, after, limit)
+		rows, err := tx.QueryContext(ctx, o.queries.listDead, after, limit)
 		if err != nil {
 			return err
 		}
@@ -82,25 +82,25 @@ func (o *Outbox) Dead(ctx context.Context, after int64, limit int) (all []DeadMe
 		}
 		return rows.Err()
 	})
-	return all, o.explain("list dead messages", err)
+	return all, o.explainError("list dead messages", err)
 }
 
 // Redrive makes dead messages pending again, with all their attempts available and at their place
 // in the order of their key. It returns how many were dead.
 func (o *Outbox) Redrive(ctx context.Context, ids ...string) (n int, err error) {
-	return o.dispose(ctx, "redrive messages", o.queries.redrive, ids)
+	return o.changeDead(ctx, "redrive messages", o.queries.redrive, ids)
 }
 
 // Discard removes dead messages for good and returns how many were dead. The messages after them
 // continue.
 func (o *Outbox) Discard(ctx context.Context, ids ...string) (n int, err error) {
-	return o.dispose(ctx, "discard messages", o.queries.discard, ids)
+	return o.changeDead(ctx, "discard messages", o.queries.discard, ids)
 }
 
 // mostIDs limits the ids of a statement.
 const mostIDs = 1000
 
-func (o *Outbox) dispose(ctx context.Context, step string, query func([]string) (string, []any), ids []string) (n int, err error) {
+func (o *Outbox) changeDead(ctx context.Context, step string, query func([]string) (string, []any), ids []string) (n int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -113,5 +113,5 @@ func (o *Outbox) dispose(ctx context.Context, step string, query func([]string) 
 		n = int(count)
 		return err
 	})
-	return n, o.explain(step, err)
+	return n, o.explainError(step, err)
 }

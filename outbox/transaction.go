@@ -29,8 +29,8 @@ func (o *Outbox) inTx(ctx context.Context, f func(context.Context, *sql.Tx) erro
 	return sqlkit.Retry(ctx, func() error { return o.tryWrite(ctx, f) })
 }
 
-// reading is inTx for functions that only read and lock nothing.
-func (o *Outbox) reading(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+// inReadTx is inTx for functions that only read and lock nothing.
+func (o *Outbox) inReadTx(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	return sqlkit.Retry(ctx, func() error { return o.tryOn(ctx, o.db, f) })
 }
 
@@ -78,12 +78,12 @@ func (o *Outbox) tryIdle(ctx context.Context, idle time.Duration, f func(context
 	return o.tryOn(ctx, conn, f)
 }
 
-// beginner is a pool or a connection.
-type beginner interface {
+// txBeginner is a pool or a connection.
+type txBeginner interface {
 	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
 }
 
-func (o *Outbox) tryOn(ctx context.Context, db beginner, f func(context.Context, *sql.Tx) error) error {
+func (o *Outbox) tryOn(ctx context.Context, db txBeginner, f func(context.Context, *sql.Tx) error) error {
 	level := sql.LevelReadCommitted
 	if o.dialect == SQLite {
 		level = sql.LevelDefault // the only one that SQLite has

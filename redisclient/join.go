@@ -52,14 +52,14 @@ type joinedCall struct {
 func SendMany(calls []Call, slots bool, send func(calls []Call, whole bool) []Reply) []Reply {
 	replies := make([]Reply, len(calls))
 	var alone []int // to be sent separately after all
-	joined := join(calls, slots)
+	joined := joinCalls(calls, slots)
 	for i, r := range sendKnown(joined, send) {
 		j := &joined[i]
 		if len(j.places) == 1 {
 			replies[j.places[0]] = r
 			continue
 		}
-		alone = append(alone, j.split(r, replies)...)
+		alone = append(alone, j.splitReply(r, replies)...)
 	}
 	if len(alone) > 0 {
 		again := make([]joinedCall, len(alone))
@@ -95,8 +95,8 @@ func sendKnown(joined []joinedCall, send func([]Call, bool) []Reply) []Reply {
 	return replies
 }
 
-// join returns the calls to send. Calls for one key stay in their order.
-func join(calls []Call, slots bool) []joinedCall {
+// joinCalls returns the calls to send. Calls for one key stay in their order.
+func joinCalls(calls []Call, slots bool) []joinedCall {
 	type group struct {
 		script *Script
 		slot   int
@@ -134,16 +134,16 @@ func join(calls []Call, slots bool) []joinedCall {
 	all := make([]joinedCall, len(groups))
 	for i, j := range groups {
 		if len(j.places) > 1 {
-			j.join(calls)
+			j.combine(calls)
 		}
 		all[i] = *j
 	}
 	return all
 }
 
-// join makes one call of those at the places. Its first argument has the number of arguments of
+// combine makes one call of those at the places. Its first argument has the number of arguments of
 // each.
-func (j *joinedCall) join(calls []Call) {
+func (j *joinedCall) combine(calls []Call) {
 	counts := make([]byte, len(j.places))
 	j.Script = j.Script.joined
 	shared := j.Keys[1:]
@@ -157,8 +157,8 @@ func (j *joinedCall) join(calls []Call) {
 	j.Args[0] = string(counts)
 }
 
-// split sets the replies of the calls, and returns the places of those that have not run.
-func (j *joinedCall) split(r Reply, replies []Reply) (alone []int) {
+// splitReply sets the replies of the calls, and returns the places of those that have not run.
+func (j *joinedCall) splitReply(r Reply, replies []Reply) (alone []int) {
 	both, _ := r.Value.([]any)
 	if _, refused := errors.AsType[Error](r.Err); r.Err != nil && !refused {
 		for _, at := range j.places {

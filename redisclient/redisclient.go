@@ -87,8 +87,8 @@ func (e Error) Code() string {
 // not know the script. It returns no later than its context ends. Once a byte of a call may have
 // reached the server, the client must not send it again by itself, unless the call is safe to
 // repeat. All scripts of this project are safe to repeat, except that a repeated call may be
-// counted twice for limits. (A repeated script of token/classic may refuse a token that was not
-// used yet; it never accepts one twice.)
+// counted twice for limits. (A repeated script of httpidem/token/classic may refuse a token that
+// was not used yet; it never accepts one twice.)
 type Client interface {
 	Eval(context.Context, Call) Reply
 }

@@ -15,12 +15,12 @@ func Slot(key string) int {
 	}
 	crc := 0
 	for i := range len(key) {
-		crc = crc<<8&0xffff ^ crc16[crc>>8^int(key[i])]
+		crc = crc<<8&0xffff ^ crc16Table[crc>>8^int(key[i])]
 	}
 	return crc % Slots
 }
 
-var crc16 = func() (table [256]int) {
+var crc16Table = func() (table [256]int) {
 	for i := range table {
 		crc := i << 8
 		for range 8 {

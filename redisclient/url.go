@@ -57,21 +57,21 @@ func ParseURL(text string) (*Address, error) {
 	default:
 		return nil, errors.New("redis: the address begins with redis or rediss, and +sentinel or +cluster; nothing else is known")
 	}
-	if err := a.user(&rest); err != nil {
+	if err := a.parseUser(&rest); err != nil {
 		return nil, err
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if strings.ContainsAny(rest, "?#@") {
 		return nil, errors.New("redis: the address has ? or # or a second @; percent-encode such a character in a password, and leave out options")
 	}
-	if err := a.hosts(hosts); err != nil {
+	if err := a.parseHosts(hosts); err != nil {
 		return nil, err
 	}
-	return a, a.path(path)
+	return a, a.parsePath(path)
 }
 
-// user removes the user and password from the beginning.
-func (a *Address) user(rest *string) error {
+// parseUser removes the user and password from the beginning.
+func (a *Address) parseUser(rest *string) error {
 	at := strings.LastIndexByte(*rest, '@')
 	if at < 0 {
 		return nil
@@ -87,7 +87,7 @@ func (a *Address) user(rest *string) error {
 	return nil
 }
 
-func (a *Address) hosts(text string) error {
+func (a *Address) parseHosts(text string) error {
 	port := "6379"
 	if a.Mode == Sentinel {
 		port = "26379"
@@ -108,7 +108,7 @@ func (a *Address) hosts(text string) error {
 	return nil
 }
 
-func (a *Address) path(path string) error {
+func (a *Address) parsePath(path string) error {
 	db := strings.TrimSuffix(path, "/")
 	if a.Mode == Sentinel {
 		a.Name, db, _ = strings.Cut(db, "/")

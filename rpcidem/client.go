@@ -53,9 +53,9 @@ var final = map[string]bool{
 	"ALREADY_DONE": true, "ANSWER_NOT_KEPT": true, "PRINCIPAL_CHANGED": true, "RESOLVED_FAILED": true, "PAYLOAD_MISMATCH": true,
 }
 
-// again reports whether the same call may be answered differently: the server was not reached or is
-// shutting down, or it says when to retry.
-func (f Failure) again() bool {
+// mayRetry reports whether the same call may be answered differently: the server was not reached or
+// is shutting down, or it says when to retry.
+func (f Failure) mayRetry() bool {
 	switch {
 	case f.Reason == "OUTCOME_UNKNOWN":
 		return f.Asked // Policy.Reconcile will be called
@@ -73,7 +73,7 @@ func (r *Retry) Do(ctx context.Context, try func() *Failure) {
 	tries := backoff.Backoff{MaxAttempts: r.MaxAttempts, MinWait: r.MinWait, MaxWait: r.MaxWait}
 	for n := 1; ; n++ {
 		f := try()
-		if f == nil || !f.again() {
+		if f == nil || !f.mayRetry() {
 			return
 		}
 		wait, again := tries.Next(ctx, n, f.RetryAfter)

@@ -107,7 +107,7 @@ func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Re
 		run(ctx)
 		return nil, Served{}, nil
 	}
-	key, options, refusal := g.identify(ctx, c)
+	key, options, refusal := g.identifyCall(ctx, c)
 	switch {
 	case refusal != nil:
 		return nil, Served{}, refusal
@@ -126,15 +126,15 @@ func (g *Guard) Serve(ctx context.Context, c *Call, run func(context.Context) Re
 		return nil, served, refusalOf(err)
 	case a == nil:
 		served.Replayed = true
-		reply, refusal := replay(rec)
+		reply, refusal := replayRecord(rec)
 		return reply, served, refusal
 	}
-	served.Unconfirmed, refusal = g.run(a, run)
+	served.Unconfirmed, refusal = g.runMethod(a, run)
 	return nil, served, refusal
 }
 
-// identify returns the key of a call, or nil if it has none and needs none.
-func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, []retrysafe.CallOption, *Refusal) {
+// identifyCall returns the key of a call, or nil if it has none and needs none.
+func (g *Guard) identifyCall(ctx context.Context, c *Call) (*retrysafe.Key, []retrysafe.CallOption, *Refusal) {
 	who, err := g.o.Tenant(ctx, c.Metadata)
 	if err != nil {
 		return nil, nil, refusalFor(retrysafe.CodeTenantMissing, err)
@@ -162,7 +162,7 @@ func (g *Guard) identify(ctx context.Context, c *Call) (*retrysafe.Key, []retrys
 	if err != nil {
 		return nil, nil, refusalFor(retrysafe.CodeRequestUnreadable, err)
 	}
-	options := []retrysafe.CallOption{retrysafe.WithFingerprint(payloadSum(c.Method, payload)), retrysafe.Detached()}
+	options := []retrysafe.CallOption{retrysafe.WithFingerprint(payloadDigest(c.Method, payload)), retrysafe.Detached()}
 	if g.o.Binding != nil {
 		options = append(options, retrysafe.WithBinding(g.o.Binding(ctx, c.Metadata)))
 	}
@@ -173,8 +173,8 @@ var errNothingDone = retrysafe.NothingDone(errors.New("the method says that noth
 
 var errMethodCrashed = errors.New("the method panicked or ended its goroutine")
 
-// run runs the method under an attempt, and finishes the attempt according to the result.
-func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unconfirmed bool, refusal *Refusal) {
+// runMethod runs the method under an attempt, and finishes the attempt according to the result.
+func (g *Guard) runMethod(a *retrysafe.Attempt, run func(context.Context) Result) (unconfirmed bool, refusal *Refusal) {
 	ctx := a.Context()
 	defer func() {
 		if a.Ended() { // also by the method itself
@@ -190,7 +190,7 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 	if a.Ended() {
 		return false, nil
 	}
-	switch g.outcome(res.Code, res.Err) {
+	switch g.resultOutcome(res.Code, res.Err) {
 	case retrysafe.NotDone:
 		var why error
 		if o, _ := retrysafe.Marked(res.Err); o == retrysafe.NotDone {
@@ -202,7 +202,7 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 		_ = a.LeaveInDoubt(ctx, nil)
 		return false, nil
 	}
-	err := a.Complete(ctx, g.stored(res))
+	err := a.Complete(ctx, g.storedAnswer(res))
 	switch {
 	case err == nil:
 		return false, nil
@@ -217,8 +217,8 @@ func (g *Guard) run(a *retrysafe.Attempt, run func(context.Context) Result) (unc
 	return true, nil
 }
 
-// outcome returns what the result of a method that ran means for its key.
-func (g *Guard) outcome(code Code, err error) retrysafe.Outcome {
+// resultOutcome returns what the result of a method that ran means for its key.
+func (g *Guard) resultOutcome(code Code, err error) retrysafe.Outcome {
 	if _, marked := retrysafe.Marked(err); marked {
 		o := retrysafe.Policy{OnDoubt: g.policy.OnDoubt}.OutcomeOf(err)
 		if o == retrysafe.Failed {

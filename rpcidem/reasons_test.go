@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
@@ -30,6 +31,10 @@ func TestReasons(t *testing.T) {
 		assert.True(t, row != nil, "%s has a row in docs/rpc.md", reason)
 		r := rpcidem.NewRefusal(reason, nil)
 		assert.Equal(t, row[2], r.Code.String(), "the code of %s", reason)
+		if c, _ := retrysafe.ParseCode(reason); c != retrysafe.CodeOutcomeUnknown {
+			// that depends on the policy
+			assert.Equal(t, strings.TrimSpace(row[3]), map[bool]string{true: "yes"}[c.Retryable()], "whether %s is answered differently again", reason)
+		}
 		assert.Equal(t, r.Reason, reason, "the reason of %s", reason)
 		assert.True(t, len(r.Message) > 20, "%s says what to do", reason)
 		problem := strings.ReplaceAll(strings.ToLower(reason), "_", "-") + ".md"

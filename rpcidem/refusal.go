@@ -58,7 +58,7 @@ func refusalFor(c retrysafe.Code, cause error) *Refusal {
 	return &Refusal{Code: Code(c.GRPCCode()), Reason: c.Reason(), Message: c.Message(), cause: cause}
 }
 
-func (r *Refusal) after(d time.Duration) *Refusal {
+func (r *Refusal) withRetryAfter(d time.Duration) *Refusal {
 	r.RetryAfter = max(d, 50*time.Millisecond)
 	return r
 }
@@ -77,17 +77,17 @@ func refusalOf(err error) *Refusal {
 	after, _ := retrysafe.Retryable(err)
 	switch code {
 	case retrysafe.CodeInProgress, retrysafe.CodeAttemptFailed:
-		return r.after(min(after, longestWait))
+		return r.withRetryAfter(min(after, longestWait))
 	case retrysafe.CodeTooManyKeys, retrysafe.CodeTooManyRequests:
-		return r.after(max(after, time.Second))
+		return r.withRetryAfter(max(after, time.Second))
 	case retrysafe.CodeOutcomeUnknown:
 		if after > 0 && errors.Is(err, retrysafe.ErrInDoubt) {
-			return r.after(after)
+			return r.withRetryAfter(after)
 		}
 		return r
 	}
 	if code.Retryable() {
-		return r.after(time.Second)
+		return r.withRetryAfter(time.Second)
 	}
 	return r
 }

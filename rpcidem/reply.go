@@ -49,9 +49,9 @@ func decodeReply(b []byte) (*Reply, error) {
 	return &Reply{Code: Code(code), Type: string(rest[:size]), Body: rest[size:]}, nil
 }
 
-// stored returns the answer to store. If the answer is too large or cannot be encoded, the record
-// only says that there was one.
-func (g *Guard) stored(res Result) retrysafe.Answer {
+// storedAnswer returns the answer to store. If the answer is too large or cannot be encoded, the
+// record only says that there was one.
+func (g *Guard) storedAnswer(res Result) retrysafe.Answer {
 	limit := min(g.policy.WithDefaults().MaxAnswer, 1<<20)
 	r, err := res.Reply()
 	if err != nil {
@@ -64,8 +64,8 @@ func (g *Guard) stored(res Result) retrysafe.Answer {
 	return retrysafe.Answer{Codec: codecName, Body: body, Kept: true}
 }
 
-// replay returns the answer of a finished record.
-func replay(rec *retrysafe.Record) (*Reply, *Refusal) {
+// replayRecord returns the answer of a finished record.
+func replayRecord(rec *retrysafe.Record) (*Reply, *Refusal) {
 	switch {
 	case rec.State == retrysafe.StateFailed:
 		r := refusalFor(retrysafe.CodeResolvedFailed, nil)
@@ -95,9 +95,9 @@ func StoredReply(r *Reply) (retrysafe.Answer, error) {
 	return retrysafe.Answer{Codec: codecName, Body: body, Kept: true}, nil
 }
 
-// payloadSum distinguishes a duplicate from another request with the same key. It is the SHA-256 of
-// "retrysafe rpc 1\n", the method, a line feed, and the request.
-func payloadSum(method string, payload []byte) []byte {
+// payloadDigest distinguishes a duplicate from another request with the same key. It is the SHA-256
+// of "retrysafe rpc 1\n", the method, a line feed, and the request.
+func payloadDigest(method string, payload []byte) []byte {
 	h := sha256.New()
 	h.Write([]byte("retrysafe rpc 1\n" + method + "\n"))
 	h.Write(payload)

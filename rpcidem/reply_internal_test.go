@@ -25,7 +25,7 @@ func TestFormats(t *testing.T) {
 		assert.Equal(t, back.Type, r.Type, "type")
 		assert.Equal(t, string(back.Body), string(r.Body), "body")
 	}
-	fmt.Fprintf(&got, "sum %x\n", payloadSum("/shop.v1.Orders/Place", []byte{0x0a, 0x01, 'x'}))
+	fmt.Fprintf(&got, "sum %x\n", payloadDigest("/shop.v1.Orders/Place", []byte{0x0a, 0x01, 'x'}))
 	fmt.Fprintf(&got, "codec %s, metadata %s, domain %s\n", codecName, DefaultMetadata, Domain)
 	assert.Golden(t, "testdata/formats_v1.golden", got.String())
 }

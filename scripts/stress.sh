@@ -8,7 +8,7 @@
 #
 #   whole        make test, once, beside busy loops
 #   alone        packages that start nothing: 200 times, in a random order
-#   integration  stores, locks and HTTP on real servers: 20 times, beside busy loops
+#   servers      stores, locks and HTTP on real servers: 20 times, beside busy loops
 #   command      the command line, the examples and the browser: 20 times, beside busy loops
 #   brokers      consumers and publishers on real brokers: 20 times, beside busy loops
 #
@@ -23,15 +23,15 @@ cd "$(dirname "$0")/.." || exit 1
 pieces=() packages=()
 for word in "$@"; do
   case $word in
-    whole | alone | integration | command | brokers) pieces+=("$word") ;;
+    whole | alone | servers | command | brokers) pieces+=("$word") ;;
     *) packages+=("$word") ;;
   esac
 done
 if [ "${#pieces[@]}" -ne 1 ] && [ "${#packages[@]}" -gt 0 ]; then
-  echo "name one piece with packages of it: whole, alone, integration, command or brokers"
+  echo "name one piece with packages of it: whole, alone, servers, command or brokers"
   exit 2
 fi
-[ "${#pieces[@]}" -gt 0 ] || pieces=(whole alone integration command brokers)
+[ "${#pieces[@]}" -gt 0 ] || pieces=(whole alone servers command brokers)
 
 busy() { # busy COMMAND...: runs it beside four busy loops, which end with this script at the latest
   local result=0 loops=()
@@ -57,12 +57,9 @@ for piece in "${pieces[@]}"; do
   case $piece in
     whole) shown "whole" busy whole ;;
     alone) shown "alone" again 200 "${alone[@]}" ;;
-    integration) shown "integration" busy again 20 integration ;;
-    command) shown "command" busy again 20 cmd/retrysafe browser/browsertest examples examples/orders ;;
-    brokers)
-      shown "brokers" busy again 20 integration/brokers adapters/amqpidem adapters/kafkaidem adapters/natsidem \
-        adapters/redisstreamidem adapters/zklock
-      ;;
+    servers) shown "servers" busy again 20 test/servers ;;
+    command) shown "command" busy again 20 cmd/retrysafe test/browser examples examples/orders ;;
+    brokers) shown "brokers" busy again 20 "${brokers[@]}" ;;
   esac
 done
 

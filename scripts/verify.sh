@@ -30,7 +30,7 @@ pages() {
 # The race detector runs for packages in which our own goroutines interact within one process.
 # Packages that start servers and processes run without it, in make test. So do adapters of
 # frameworks, which are large and use the framework's goroutines. `make race` uses it everywhere.
-raced=(. filter gateway httpsig adapters/kafkaidem adapters/natsidem adapters/otelidem adapters/watermillidem)
+raced=(. filter gateway httpidem/httpsig adapters/kafkaidem adapters/natsidem adapters/otelidem adapters/watermillidem)
 
 # The race detector needs cgo, and cgo needs a C compiler.
 race() {
@@ -63,7 +63,16 @@ step "vet of pages" env RETRYSAFE_PAGES=vet go test -vet=off -count=1 -run '^Tes
 # A search of the models runs one step at a time, and is five times as slow with the race detector.
 models() { RETRYSAFE_MODELS=long go test -vet=off -count=1 -timeout 60m -skip '^(TestRace$|TestSoak)' ./internal/statespace; }
 
+# make test has the suites on the servers of internal/servertest/servers/tested.list, and all other
+# tests of these packages on the first version of each product.
+other_versions() {
+  scripts/programs.sh verify || return 1
+  RETRYSAFE_POSTGRES=postgres17 RETRYSAFE_REDIS=valkey9 \
+    go_test 'test/servers/sql test/servers/tx test/servers/guards test/servers/locks test/servers/redis adapters/redisstreamidem'
+}
+
 step "models" models
+step "tests on PostgreSQL 17 and Valkey" other_versions
 step "tests beside rivals, and of the release" go_test "${verified[*]}"
 step "race" race
 step "release rehearsal" go run ./scripts/release rehearse

@@ -17,26 +17,26 @@ import (
 type acks struct {
 	link *link
 
-	turn sync.Mutex // held while something is sent, so that it arrives in the order of the plans
+	sendMu sync.Mutex // held while something is sent, so that it arrives in the order of the plans
 
-	mu   sync.Mutex // guards the fields below, and is never held while something is sent
-	next *group     // gathers acks
-	tags window
+	mu        sync.Mutex // guards the fields below, and is never held while something is sent
+	nextGroup *ackGroup  // gathers acks
+	tags      tagWindow
 }
 
-// group is acks that are sent together.
-type group struct {
+// ackGroup is acks that are sent together.
+type ackGroup struct {
 	tags []uint64
 	sent chan struct{} // closed when they were sent, or err says why not
 	err  error
 }
 
-func newAcks(l *link) *acks { return &acks{link: l, next: newGroup()} }
+func newAcks(l *link) *acks { return &acks{link: l, nextGroup: newAckGroup()} }
 
-func newGroup() *group { return &group{sent: make(chan struct{})} }
+func newAckGroup() *ackGroup { return &ackGroup{sent: make(chan struct{})} }
 
-// arrived adds the tag of a delivery. Tags of a channel arrive in ascending order.
-func (a *acks) arrived(tag uint64) {
+// addTag adds the tag of a delivery. Tags of a channel arrive in ascending order.
+func (a *acks) addTag(tag uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tags.add(tag)
@@ -45,7 +45,7 @@ func (a *acks) arrived(tag uint64) {
 // ack returns when the ack was sent.
 func (a *acks) ack(tag uint64) error {
 	a.mu.Lock()
-	g := a.next
+	g := a.nextGroup
 	g.tags = append(g.tags, tag)
 	first := len(g.tags) == 1
 	a.mu.Unlock()
@@ -54,12 +54,12 @@ func (a *acks) ack(tag uint64) error {
 		return g.err
 	}
 	runtime.Gosched() // handlers that are about to end add their acks
-	a.turn.Lock()     // more are added while an earlier group is sent
-	defer a.turn.Unlock()
+	a.sendMu.Lock()   // more are added while an earlier group is sent
+	defer a.sendMu.Unlock()
 	defer close(g.sent)
 	a.mu.Lock()
-	a.next = newGroup()
-	p := a.tags.settle(g.tags)
+	a.nextGroup = newAckGroup()
+	p := a.tags.markSettled(g.tags)
 	a.mu.Unlock()
 	g.err = a.send(p)
 	return g.err
@@ -67,16 +67,16 @@ func (a *acks) ack(tag uint64) error {
 
 // send sends the acks of a plan. After an error the link is severed: the tags count as settled
 // here, and the broker still has the messages.
-func (a *acks) send(p plan) error {
-	err := a.link.within(writeTime, func() error {
-		return a.link.together(func() error {
+func (a *acks) send(p ackPlan) error {
+	err := a.link.limitTime(writeTime, func() error {
+		return a.link.writeAtOnce(func() error {
 			if p.upTo != 0 {
-				if err := a.link.ch.Ack(p.upTo, p.multiple); err != nil {
+				if err := a.link.channel.Ack(p.upTo, p.multiple); err != nil {
 					return err
 				}
 			}
 			for _, tag := range p.single {
-				if err := a.link.ch.Ack(tag, false); err != nil {
+				if err := a.link.channel.Ack(tag, false); err != nil {
 					return err
 				}
 			}
@@ -92,18 +92,18 @@ func (a *acks) send(p plan) error {
 
 // requeue makes the broker redeliver a message.
 func (a *acks) requeue(tag uint64) {
-	a.turn.Lock()
-	defer a.turn.Unlock()
+	a.sendMu.Lock()
+	defer a.sendMu.Unlock()
 	a.mu.Lock()
-	a.tags.settle([]uint64{tag}) // an ack of later tags may pass it
+	a.tags.markSettled([]uint64{tag}) // an ack of later tags may pass it
 	a.mu.Unlock()
-	if a.link.within(writeTime, func() error { return a.link.ch.Nack(tag, false, true) }) != nil {
+	if a.link.limitTime(writeTime, func() error { return a.link.channel.Nack(tag, false, true) }) != nil {
 		a.link.sever()
 	}
 }
 
-// window has the tags of a channel from the first open one on.
-type window struct {
+// tagWindow has the tags of a channel from the first open one on.
+type tagWindow struct {
 	held []heldTag // ascending
 	open int
 }
@@ -113,20 +113,21 @@ type heldTag struct {
 	settled bool
 }
 
-func (w *window) add(tag uint64) {
+func (w *tagWindow) add(tag uint64) {
 	w.held = append(w.held, heldTag{tag: tag})
 	w.open++
 }
 
-// plan is how to ack some tags: upTo, with everything below it if multiple is set, and single ones.
-type plan struct {
+// ackPlan is how to ack some tags: upTo, with everything below it if multiple is set, and single
+// ones.
+type ackPlan struct {
 	upTo     uint64 // zero: none
 	multiple bool
 	single   []uint64
 }
 
-// settle marks open tags as settled, and returns how to ack them.
-func (w *window) settle(tags []uint64) (p plan) {
+// markSettled marks open tags as settled, and returns how to ack them.
+func (w *tagWindow) markSettled(tags []uint64) (p ackPlan) {
 	slices.Sort(tags)
 	for _, tag := range tags {
 		at, ok := slices.BinarySearchFunc(w.held, tag, func(h heldTag, tag uint64) int { return cmp.Compare(h.tag, tag) })
@@ -144,13 +145,13 @@ func (w *window) settle(tags []uint64) (p plan) {
 		p.upTo, p.multiple = tags[below-1], below > 1
 	}
 	p.single = tags[below:]
-	w.forget(firstOpen)
+	w.dropSettled(firstOpen)
 	return p
 }
 
-// forget drops settled tags, those before the first open one always, the others when they are the
-// larger part.
-func (w *window) forget(firstOpen int) {
+// dropSettled drops settled tags, those before the first open one always, the others when they are
+// the larger part.
+func (w *tagWindow) dropSettled(firstOpen int) {
 	switch {
 	case firstOpen < 0:
 		w.held = w.held[:0]

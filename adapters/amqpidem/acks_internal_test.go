@@ -15,7 +15,7 @@ type brokerModel struct {
 	acked       map[uint64]bool
 }
 
-func (b *brokerModel) apply(p plan) {
+func (b *brokerModel) apply(p ackPlan) {
 	b.Helper()
 	if p.upTo != 0 {
 		b.ack(p.upTo)
@@ -45,7 +45,7 @@ func TestAcksModel(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		b := &brokerModel{T: t, outstanding: map[uint64]bool{}, acked: map[uint64]bool{}}
-		var w window
+		var w tagWindow
 		var open []uint64
 		last, given := uint64(0), map[uint64]bool{}
 		take := func() uint64 {
@@ -66,7 +66,7 @@ func TestAcksModel(t *testing.T) {
 			}
 			if len(open) > 0 && r.IntN(5) == 0 {
 				tag := take()
-				w.settle([]uint64{tag})
+				w.markSettled([]uint64{tag})
 				delete(b.outstanding, tag) // requeued
 			}
 			var group []uint64
@@ -77,7 +77,7 @@ func TestAcksModel(t *testing.T) {
 			if len(group) == 0 {
 				continue
 			}
-			p := w.settle(group)
+			p := w.markSettled(group)
 			b.apply(p)
 			assert.Equal(t, b.acked, given, "the tags that are acked (seed %d)", seed)
 			assert.Equal(t, len(w.held) <= 2*len(open)+64, true, "%d tags are kept for %d open ones", len(w.held), len(open))
@@ -93,16 +93,16 @@ func TestAcksModel(t *testing.T) {
 // TestAcksAllAtOnce: acks of everything that is open are one.
 func TestAcksAllAtOnce(t *testing.T) {
 	t.Parallel()
-	var w window
+	var w tagWindow
 	for tag := range uint64(100) {
 		w.add(tag + 1)
 	}
-	p := w.settle([]uint64{3, 1, 2})
+	p := w.markSettled([]uint64{3, 1, 2})
 	assert.True(t, p.upTo == 3 && p.multiple && len(p.single) == 0, "the first three: %+v", p)
-	p = w.settle([]uint64{5, 7})
+	p = w.markSettled([]uint64{5, 7})
 	assert.True(t, p.upTo == 0 && len(p.single) == 2, "behind an open one: %+v", p)
-	p = w.settle([]uint64{4, 9})
+	p = w.markSettled([]uint64{4, 9})
 	assert.True(t, p.upTo == 4 && !p.multiple && len(p.single) == 1, "the open one: %+v", p)
-	p = w.settle([]uint64{6, 8})
+	p = w.markSettled([]uint64{6, 8})
 	assert.True(t, p.upTo == 8 && p.multiple && len(p.single) == 0, "tags between those that were acked before: %+v", p)
 }

@@ -54,7 +54,7 @@ func settleAll(t *testing.T, ds []mqidem.Delivery, fate func(int) int) (errs []e
 	return errs
 }
 
-func numbers(n int) (all []string) {
+func numberTexts(n int) (all []string) {
 	for i := range n {
 		all = append(all, strconv.Itoa(i))
 	}
@@ -77,12 +77,12 @@ func TestAcksMixed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const n = most
-			url, queue := rabbit(t).vhost(t), unique()
-			o := &amqpidem.Options{Quorum: quorum, Delays: short, PublishTimeout: 5 * time.Second, Dialing: quietly()}
+			url, queue := rabbit(t).vhost(t), uniqueQueue()
+			o := &amqpidem.Options{Quorum: quorum, Delays: short, PublishTimeout: 5 * time.Second, Dialing: quietDialing()}
 			s := open(t, url, queue, o)
-			_, err := raw(t, url).QueueDelete(queue+".delay.60000", false, false, false)
+			_, err := rawChannel(t, url).QueueDelete(queue+".delay.60000", false, false, false)
 			assert.NoError(t, err, "delete a queue, so that a later try in a minute fails")
-			publish(t, publisher(t, url, nil), queue, numbers(n)...)
+			publish(t, publisher(t, url, nil), queue, numberTexts(n)...)
 			for i, err := range settleAll(t, receiveAll(t, s, n), fateOf) {
 				assert.Equal(t, err != nil, fateOf(i) == givenBack, "message %d: %v", i, err)
 			}
@@ -94,7 +94,7 @@ func TestAcksMixed(t *testing.T) {
 			}
 			assert.Equal(t, again, map[int]int{later: n / 10, givenBack: n / 10}, "what is redelivered while others are worked on")
 			assert.NoError(t, s.Close(), "Close")
-			seen := drain(t, url, queue, open(t, url, queue, o))
+			seen := drainQueue(t, url, queue, open(t, url, queue, o))
 			for i := range n {
 				switch times := seen[strconv.Itoa(i)]; fateOf(i) {
 				case left:
@@ -107,7 +107,7 @@ func TestAcksMixed(t *testing.T) {
 					assert.True(t, times <= 1, "message %d came again %d times", i, times)
 				}
 			}
-			assert.Equal(t, len(look(t, deadLetters(t, url, queue))), n/10, "dead letters")
+			assert.Equal(t, len(listDead(t, deadLetters(t, url, queue))), n/10, "dead letters")
 		})
 	}
 }
@@ -120,14 +120,14 @@ func TestAcksCut(t *testing.T) {
 		const n = 100
 		p := behindProxy(t)
 		s := p.open(t)
-		publish(t, publisher(t, p.url, nil), p.queue, numbers(n)...)
+		publish(t, publisher(t, p.url, nil), p.queue, numberTexts(n)...)
 		ds := receiveAll(t, s, n)
-		p.on(acks, how)
+		p.onMethod(acks, how)
 		errs := settleAll(t, ds[:n/2], fateOfAcked)
 		errs2 := settleAll(t, ds[n/2:], fateOfAcked)
-		eventually(t, "the source consumes again", func() bool { return p.count(consumes) > 0 })
+		eventually(t, "the source consumes again", func() bool { return p.methodCount(consumes) > 0 })
 		assert.NoError(t, s.Close(), "Close")
-		seen := drain(t, p.url, p.queue, open(t, p.url, p.queue, p.options()))
+		seen := drainQueue(t, p.url, p.queue, open(t, p.url, p.queue, p.options()))
 		for i := range n {
 			failed := i < n/2 && errs[i] != nil || i >= n/2 && errs2[i] != nil
 			if fateOfAcked(i) == left || failed {

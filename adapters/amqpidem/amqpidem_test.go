@@ -14,7 +14,7 @@ import (
 // short are delays for tests, in addition to that of mqtest.
 var short = []time.Duration{time.Millisecond, 300 * time.Millisecond, time.Minute}
 
-func quietly() amqpidem.Dialing { return amqpidem.Dialing{Logger: quiet} }
+func quietDialing() amqpidem.Dialing { return amqpidem.Dialing{Logger: quiet} }
 
 // TestSuite runs the contract suite on the real broker.
 func TestSuite(t *testing.T) {
@@ -23,10 +23,10 @@ func TestSuite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := rabbit(t).vhost(t)
-			mqtest.Run(t, mqtest.Config{Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
+			mqtest.Run(t, mqtest.Config{Fill: fillHeaders, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
-				o := &amqpidem.Options{Quorum: quorum, Delays: short, Dialing: quietly()}
-				queue := unique()
+				o := &amqpidem.Options{Quorum: quorum, Delays: short, Dialing: quietDialing()}
+				queue := uniqueQueue()
 				assert.NoError(tb, amqpidem.Declare(tb.Context(), url, queue, o), "Declare")
 				return mqtest.Queue{
 					Topic: queue, Publisher: publisher(tb, url, nil), DeadLetters: deadLetters(tb, url, queue),
@@ -41,5 +41,5 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// fill leaves no room for a reason: headers must fit into a frame.
-func fill(m *mqidem.Message) { m.Headers["large"] = bytes.Repeat([]byte("h"), 126_500) }
+// fillHeaders leaves no room for a reason: headers must fit into a frame.
+func fillHeaders(m *mqidem.Message) { m.Headers["large"] = bytes.Repeat([]byte("h"), 126_500) }

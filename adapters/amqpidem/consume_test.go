@@ -9,8 +9,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestConsume: the whole cycle, while connections break at every third ack. Work is done once,
@@ -67,7 +67,7 @@ func TestConsume(t *testing.T) {
 	}
 	wait("all are done", func() bool { return len(did) == n+2 && did["second"] == 2 })
 	dead := deadLetters(t, p.url, p.queue)
-	eventually(t, "one is a dead letter", func() bool { return depth(t, p.url, p.queue+".dead") > 0 })
+	eventually(t, "one is a dead letter", func() bool { return queueDepth(t, p.url, p.queue+".dead") > 0 })
 	mu.Lock()
 	broken = false
 	failed := did["poison"] // more than once if the ack of the dead letter was lost
@@ -79,11 +79,11 @@ func TestConsume(t *testing.T) {
 	eventually(t, "it is put back, and nothing is a dead letter", func() bool {
 		_, err := r.Once(t.Context())
 		assert.NoError(t, err, "Redriver.Once")
-		return depth(t, p.url, p.queue+".dead") == 0
+		return queueDepth(t, p.url, p.queue+".dead") == 0
 	})
 	wait("it is done", func() bool { return did["poison"] > failed })
 	p.setHook(nil)
-	eventually(t, "the queue is empty", func() bool { return depth(t, p.url, p.queue) == 0 })
+	eventually(t, "the queue is empty", func() bool { return queueDepth(t, p.url, p.queue) == 0 })
 	stop()
 	assert.NoError(t, <-consumed, "Consume")
 	for id, times := range did {

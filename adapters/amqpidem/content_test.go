@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 )
 
-// full has all fields of AMQP.
-func full() amqp.Publishing {
+// fullPublishing has all fields of AMQP.
+func fullPublishing() amqp.Publishing {
 	at := time.Unix(1700000000, 0)
 	return amqp.Publishing{
 		ContentType: "text/plain", ContentEncoding: "gzip", DeliveryMode: amqp.Transient, Priority: 7, CorrelationId: "correlation\xff", ReplyTo: "answers",
@@ -31,8 +31,9 @@ func full() amqp.Publishing {
 	}
 }
 
-// same compares the content. The header with the routing key of a message from an exchange is ours.
-func same(t *testing.T, got *amqp.Delivery, want amqp.Publishing, where string) {
+// expectSameContent compares the content. The header with the routing key of a message from an
+// exchange is ours.
+func expectSameContent(t *testing.T, got *amqp.Delivery, want amqp.Publishing, where string) {
 	t.Helper()
 	headers := amqp.Table{}
 	for name, v := range got.Headers {
@@ -61,10 +62,10 @@ func same(t *testing.T, got *amqp.Delivery, want amqp.Publishing, where string) 
 // TestSurvives: later tries, dead letters and redriven messages keep all that they had.
 func TestSurvives(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietly()})
-	ch := raw(t, url)
-	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, full()), "publish")
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietDialing()})
+	ch := rawChannel(t, url)
+	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, fullPublishing()), "publish")
 	d := receive(t, s)
 	m := d.Message()
 	assert.True(t, m.ID == "id" && m.ContentType == "text/plain" && string(m.Body) == "no gzip at all" && m.Published.Unix() == 1700000000, "the message: %+v", m)
@@ -80,30 +81,30 @@ func TestSurvives(t *testing.T) {
 	assert.NoError(t, d.Retry(t.Context(), time.Minute), "Retry")
 	copied, ok, err := ch.Get(queue+".delay.60000", true)
 	assert.True(t, ok && err == nil, "the later try is there")
-	same(t, &copied, full(), "a later try")
+	expectSameContent(t, &copied, fullPublishing(), "a later try")
 
-	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, full()), "publish")
+	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, fullPublishing()), "publish")
 	assert.NoError(t, receive(t, s).Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
 	p := deadLetters(t, url, queue)
-	found := look(t, p)[0].Message.Clone()
+	found := listDead(t, p)[0].Message.Clone()
 	assert.NoError(t, s.Close(), "Close")
 	dead, ok, err := ch.Get(queue+".dead", false)
 	assert.True(t, ok && err == nil, "the dead letter is there")
-	same(t, &dead, full(), "a dead letter")
+	expectSameContent(t, &dead, fullPublishing(), "a dead letter")
 	assert.NoError(t, p.Send(t.Context(), found), "Send")
 	back, ok, err := ch.Get(queue, true)
 	assert.True(t, ok && err == nil, "it is back")
-	same(t, &back, full(), "a message that was put back")
+	expectSameContent(t, &back, fullPublishing(), "a message that was put back")
 
 	found.Headers["int8"], found.Headers["more"] = []byte("9"), []byte("more")
 	delete(found.Headers, "table")
 	assert.NoError(t, p.Send(t.Context(), found), "Send of what was changed")
 	back, _, err = ch.Get(queue, true)
 	assert.NoError(t, err, "Get")
-	want := full()
+	want := fullPublishing()
 	want.Headers["int8"], want.Headers["more"] = "9", "more"
 	delete(want.Headers, "table")
-	same(t, &back, want, "a message that was changed")
+	expectSameContent(t, &back, want, "a message that was changed")
 }
 
 // TestHarmful: a copy leaves out harmful fields. Another user's name closes the channel, an
@@ -111,11 +112,11 @@ func TestSurvives(t *testing.T) {
 func TestHarmful(t *testing.T) {
 	t.Parallel()
 	broker := rabbit(t)
-	url, queue := broker.vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietly()})
+	url, queue := broker.vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietDialing()})
 	other := broker.user(t, url, ".*", ".*", ".*")
 	name, _, _ := strings.Cut(strings.TrimPrefix(other, "amqp://"), ":")
-	ch := raw(t, other)
+	ch := rawChannel(t, other)
 	_, err := ch.QueueDeclare("copies", true, false, false, false, nil)
 	assert.NoError(t, err, "declare")
 	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, amqp.Publishing{
@@ -127,16 +128,16 @@ func TestHarmful(t *testing.T) {
 	assert.NoError(t, receive(t, s).Retry(t.Context(), time.Minute), "Retry")
 	d2, ok, err := ch.Get(queue+".delay.60000", true)
 	assert.True(t, ok && err == nil && d2.Expiration == "" && d2.UserId == "", "the later try has no expiration, and no name of another user")
-	assert.Equal(t, depth(t, url, "copies"), 1, "messages of the other queue")
+	assert.Equal(t, queueDepth(t, url, "copies"), 1, "messages of the other queue")
 }
 
 // TestIDs: an id is in the property. If that has no room, or if the producer has set the header, it
 // is in the header.
 func TestIDs(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietly()})
-	ch, p := raw(t, url), deadLetters(t, url, queue)
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietDialing()})
+	ch, p := rawChannel(t, url), deadLetters(t, url, queue)
 	long := strings.Repeat("i", 10_000)
 	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, amqp.Publishing{MessageId: "property", Headers: amqp.Table{mqidem.HeaderID: long}}), "publish")
 	d := receive(t, s)
@@ -146,7 +147,7 @@ func TestIDs(t *testing.T) {
 	d = receive(t, s)
 	assert.Equal(t, d.Message().ID, long, "the id of a later try")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-	m := look(t, p)[0].Message
+	m := listDead(t, p)[0].Message
 	for _, id := range []string{long, "short", strings.Repeat("i", 255), strings.Repeat("i", 256), "\x00", "\xff", "ü", ""} {
 		m.ID = id
 		assert.NoError(t, p.Send(t.Context(), m), "Send")
@@ -160,8 +161,8 @@ func TestIDs(t *testing.T) {
 // does not show the value.
 func TestDoesNotFit(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietly()})
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietDialing()})
 	p, secret := deadLetters(t, url, queue), strings.Repeat("geheim", 50)
 	for what, m := range map[string]*mqidem.Message{
 		"content type": {ID: "m", Source: queue, ContentType: secret},
@@ -184,27 +185,27 @@ func TestDoesNotFit(t *testing.T) {
 // TestForeign: entries of other programs are shown as unreadable, and can be redriven.
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietly()})
-	assert.NoError(t, raw(t, url).PublishWithContext(t.Context(), "", queue+".dead", false, false, amqp.Publishing{
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Delays: short, Dialing: quietDialing()})
+	assert.NoError(t, rawChannel(t, url).PublishWithContext(t.Context(), "", queue+".dead", false, false, amqp.Publishing{
 		MessageId: "m", Headers: amqp.Table{mqidem.HeaderDead: "no JSON", "h": "v"},
 	}), "publish")
 	p := deadLetters(t, url, queue)
-	eventually(t, "it is a dead letter", func() bool { return depth(t, url, queue+".dead") == 1 })
+	eventually(t, "it is a dead letter", func() bool { return queueDepth(t, url, queue+".dead") == 1 })
 	assert.NoError(t, p.Walk(t.Context(), func(ctx context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		assert.Equal(t, m.Reason.Why, mqidem.DeadUnreadable, "why")
 		assert.True(t, m.Message.Headers[mqidem.HeaderDead] == nil && m.Message.Header("h") == "v", "the headers: %v", m.Message.Headers)
 		return mqidem.Remove, p.Send(ctx, m.Message)
 	}), "Walk")
 	assert.Equal(t, receive(t, s).Message().ID, "m", "it is back")
-	assert.Equal(t, len(look(t, p)), 0, "dead letters")
+	assert.Equal(t, len(listDead(t, p)), 0, "dead letters")
 }
 
 // TestUnreadable: a message that the client cannot read is logged, with advice. When it is gone,
 // the others arrive.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
 	said := make(chan string, 100)
 	log := slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
 		select {
@@ -218,7 +219,7 @@ func TestUnreadable(t *testing.T) {
 		deep = []any{deep}
 	}
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, nil), "Declare")
-	ch := raw(t, url)
+	ch := rawChannel(t, url)
 	assert.NoError(t, ch.PublishWithContext(t.Context(), "", queue, false, false, amqp.Publishing{MessageId: "geheim", Headers: amqp.Table{"deep": deep}}), "publish")
 	s := open(t, url, queue, &amqpidem.Options{Dialing: amqpidem.Dialing{Logger: log}})
 	line := <-said

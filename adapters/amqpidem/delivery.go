@@ -22,9 +22,9 @@ type delivery struct {
 
 func newDelivery(s *Source, l *link, raw amqp.Delivery) *delivery {
 	d := &delivery{source: s, link: l, raw: raw}
-	d.message = read(&d.raw, s.s.queue)
-	l.acks.arrived(raw.DeliveryTag)
-	d.state = mqidem.NewSettlement(s.s.giveBack(), d.giveBack)
+	d.message = readMessage(&d.raw, s.settings.queue)
+	l.acks.addTag(raw.DeliveryTag)
+	d.state = mqidem.NewSettlement(s.settings.giveBackTime(), d.giveBack)
 	return d
 }
 
@@ -34,51 +34,51 @@ func (d *delivery) Message() *mqidem.Message { return &d.message }
 // Ack implements [mqidem.Delivery]. RabbitMQ does not answer an ack: if it is lost, the message is
 // redelivered.
 func (d *delivery) Ack(ctx context.Context) error {
-	return d.settle(ctx, nil)
+	return d.settleOnce(ctx, nil)
 }
 
 // Retry implements [mqidem.Delivery].
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
-	return d.settle(ctx, func(ctx context.Context) error {
-		p := again(&d.raw, d.source.d.user)
-		p.Headers[mqidem.HeaderTries] = strconv.Itoa(tries(d.raw.Headers) + 1)
-		return d.source.out.publish(ctx, newPublishing("", d.source.s.target(after), p))
+	return d.settleOnce(ctx, func(ctx context.Context) error {
+		p := republishCopy(&d.raw, d.source.dialer.user)
+		p.Headers[mqidem.HeaderTries] = strconv.Itoa(countTries(d.raw.Headers) + 1)
+		return d.source.sender.publish(ctx, newPublishing("", d.source.settings.retryQueue(after), p))
 	})
 }
 
 // Dead implements [mqidem.Delivery].
 func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
-	return d.settle(ctx, func(ctx context.Context) error {
+	return d.settleOnce(ctx, func(ctx context.Context) error {
 		return mqidem.Fit(&d.message, why, isTooLarge, func(m *mqidem.Message, packed []byte) error {
-			p := again(&d.raw, d.source.d.user)
+			p := republishCopy(&d.raw, d.source.dialer.user)
 			if m != &d.message { // a part of it
 				p = amqp.Publishing{Headers: amqp.Table{}, DeliveryMode: amqp.Persistent, ContentType: m.ContentType, Body: m.Body}
 				if m.Key != "" {
 					p.Headers[mqidem.HeaderKey] = m.Key
 				}
-				identify(&p, m.ID)
+				setMessageID(&p, m.ID)
 			}
 			delete(p.Headers, mqidem.HeaderTries) // a redriven message starts again
 			p.Headers[mqidem.HeaderDead] = string(packed)
-			return d.source.out.publish(ctx, newPublishing("", d.source.s.deadLetterQueue(), p))
+			return d.source.sender.publish(ctx, newPublishing("", d.source.settings.deadLetterQueue(), p))
 		})
 	})
 }
 
-// settle writes the copy, if there is one, and acks.
-func (d *delivery) settle(ctx context.Context, write func(context.Context) error) error {
-	return d.state.Settle(ctx, mqidem.SettleSteps{Check: d.sure, Write: write, Answer: func(context.Context) error {
+// settleOnce writes the copy, if there is one, and acks.
+func (d *delivery) settleOnce(ctx context.Context, write func(context.Context) error) error {
+	return d.state.Settle(ctx, mqidem.SettleSteps{Check: d.checkLink, Write: write, Answer: func(context.Context) error {
 		if err := d.link.acks.ack(d.raw.DeliveryTag); err != nil {
 			return err
 		}
-		d.link.out.Add(-1)
+		d.link.heldDeliveries.Add(-1)
 		return nil
 	}})
 }
 
-// sure returns an error if the connection of the delivery is gone.
-func (d *delivery) sure(context.Context) error {
-	if d.link.ended() || d.source.life.Err() != nil {
+// checkLink returns an error if the connection of the delivery is gone.
+func (d *delivery) checkLink(context.Context) error {
+	if d.link.hasEnded() || d.source.lifeCtx.Err() != nil {
 		return mqidem.ErrStale
 	}
 	return nil
@@ -87,9 +87,9 @@ func (d *delivery) sure(context.Context) error {
 // giveBack makes the broker redeliver a message that the consumer could not settle and has
 // abandoned. Otherwise such messages could in the end be all that the consumer may hold.
 func (d *delivery) giveBack() {
-	if d.sure(context.Background()) != nil {
+	if d.checkLink(context.Background()) != nil {
 		return
 	}
-	d.link.out.Add(-1)
+	d.link.heldDeliveries.Add(-1)
 	d.link.acks.requeue(d.raw.DeliveryTag)
 }

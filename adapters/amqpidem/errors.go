@@ -23,14 +23,14 @@ var (
 	ErrDenied = errors.New("amqpidem: the user has no permission for a queue or an exchange")
 )
 
-// refusal is an error of the broker about a queue or an exchange, with advice.
-type refusal struct {
-	is, cause error
-	text      string
+// brokerRefusal is an error of the broker about a queue or an exchange, with advice.
+type brokerRefusal struct {
+	kind, cause error
+	text        string
 }
 
-func (r *refusal) Error() string   { return r.text + ": " + r.cause.Error() }
-func (r *refusal) Unwrap() []error { return []error{r.is, r.cause} }
+func (r *brokerRefusal) Error() string   { return r.text + ": " + r.cause.Error() }
+func (r *brokerRefusal) Unwrap() []error { return []error{r.kind, r.cause} }
 
 // cannotConnect returns why there is no connection. It does not show the URL, which has a password.
 func cannotConnect(ctx context.Context, err error) error {
@@ -46,24 +46,24 @@ func cannotConnect(ctx context.Context, err error) error {
 	return fmt.Errorf("amqpidem: no connection to RabbitMQ; nothing was done; is it running, and reachable from here? %w", err)
 }
 
-// kind is the outcome of a publication.
-type kind uint8
+// publishOutcome is the outcome of a publication.
+type publishOutcome uint8
 
 const (
-	unsent   kind = iota // not published
-	unknown              // the outcome is unknown
-	returned             // the broker has no queue for it
-	nacked               // the broker could not store it
-	tooLarge             // the broker will never accept it
+	outcomeUnsent   publishOutcome = iota // not published
+	outcomeUnknown                        // the outcome is unknown
+	outcomeReturned                       // the broker has no queue for it
+	outcomeNacked                         // the broker could not store it
+	outcomeTooLarge                       // the broker will never accept it
 	// the broker accepts none like it: the exchange or the permission is missing
-	refused
+	outcomeRefused
 )
 
 // publishError is why a message is not confirmed.
 type publishError struct {
-	kind  kind
-	text  string
-	cause error
+	outcome publishOutcome
+	text    string
+	cause   error
 }
 
 func (e *publishError) Error() string {
@@ -75,27 +75,27 @@ func (e *publishError) Error() string {
 
 func (e *publishError) Unwrap() error { return e.cause }
 
-func failed(k kind, cause error, text string, args ...any) *publishError {
-	return &publishError{kind: k, text: fmt.Sprintf(text, args...), cause: cause}
+func newPublishError(k publishOutcome, cause error, text string, args ...any) *publishError {
+	return &publishError{outcome: k, text: fmt.Sprintf(text, args...), cause: cause}
 }
 
-// broken returns the error of a message whose channel has ended before its confirmation. size is
-// the size of its body.
-func broken(reason error, size int) *publishError {
+// lostChannelError returns the error of a message whose channel has ended before its confirmation.
+// size is the size of its body.
+func lostChannelError(reason error, size int) *publishError {
 	var e *amqp.Error
 	if !errors.As(reason, &e) || !e.Server {
-		return failed(unknown, reason, "the connection ended before the broker confirmed the message; its outcome is unknown: publish it again with the same id")
+		return newPublishError(outcomeUnknown, reason, "the connection ended before the broker confirmed the message; its outcome is unknown: publish it again with the same id")
 	}
 	switch limit, isSize := sizeLimit(e); {
 	case e.Code == amqp.NotFound:
-		return failed(refused, e, "the exchange does not exist; the message was not taken: declare the exchange")
+		return newPublishError(outcomeRefused, e, "the exchange does not exist; the message was not taken: declare the exchange")
 	case e.Code == amqp.AccessRefused:
-		return failed(refused, e, "the user may not publish there; the message was not taken: grant the permission to write")
+		return newPublishError(outcomeRefused, e, "the user may not publish there; the message was not taken: grant the permission to write")
 	case isSize && size > limit:
-		return failed(tooLarge, nil, "the body has %d bytes, and the broker takes at most %d; the message was not taken: raise max_message_size of the broker, or put the content elsewhere",
+		return newPublishError(outcomeTooLarge, nil, "the body has %d bytes, and the broker takes at most %d; the message was not taken: raise max_message_size of the broker, or put the content elsewhere",
 			size, limit)
 	}
-	return failed(unknown, reason, "the broker closed the channel before it confirmed the message; its outcome is unknown: publish it again with the same id")
+	return newPublishError(outcomeUnknown, reason, "the broker closed the channel before it confirmed the message; its outcome is unknown: publish it again with the same id")
 }
 
 // sizeLimit parses the broker's error for a body that is too large: "message size 600000 is larger
@@ -115,5 +115,5 @@ func sizeLimit(e *amqp.Error) (limit int, ok bool) {
 // isTooLarge reports whether the broker never accepts a message of this size.
 func isTooLarge(err error) bool {
 	var e *publishError
-	return errors.As(err, &e) && e.kind == tooLarge
+	return errors.As(err, &e) && e.outcome == outcomeTooLarge
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/amqpidem"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // A consumer that does the work of each message once. Another consumer of the same messages needs

@@ -22,14 +22,14 @@ type place struct {
 func behindProxy(t *testing.T) *place {
 	t.Helper()
 	s := rabbit(t)
-	p := &place{url: s.vhost(t), queue: unique(), proxy: startProxy(t, s.addr)}
-	p.cut = through(p.url, p.Addr)
+	p := &place{url: s.vhost(t), queue: uniqueQueue(), proxy: startProxy(t, s.addr)}
+	p.cut = urlThrough(p.url, p.Addr)
 	assert.NoError(t, amqpidem.Declare(t.Context(), p.url, p.queue, p.options()), "Declare")
 	return p
 }
 
 func (p *place) options() *amqpidem.Options {
-	return &amqpidem.Options{Delays: short, Dialing: quietly()}
+	return &amqpidem.Options{Delays: short, Dialing: quietDialing()}
 }
 
 func (p *place) open(t *testing.T) *amqpidem.Source {
@@ -37,8 +37,8 @@ func (p *place) open(t *testing.T) *amqpidem.Source {
 	return open(t, p.cut, p.queue, p.options())
 }
 
-// broken cuts all connections, calls meanwhile, and then accepts new ones.
-func (p *place) broken(meanwhile func()) {
+// breakAll cuts all connections, calls meanwhile, and then accepts new ones.
+func (p *place) breakAll(meanwhile func()) {
 	p.proxy.Cut()
 	meanwhile()
 	p.Mend()
@@ -46,14 +46,14 @@ func (p *place) broken(meanwhile func()) {
 
 // unavailable reports whether an error is marked as outbox.Unavailable.
 func unavailable(err error) bool {
-	return marked(err, outbox.Unavailable)
+	return isMarked(err, outbox.Unavailable)
 }
 
-func permanent(err error) bool {
-	return marked(err, outbox.Permanent)
+func isPermanent(err error) bool {
+	return isMarked(err, outbox.Permanent)
 }
 
-func marked(err error, mark func(error) error) bool {
+func isMarked(err error, mark func(error) error) bool {
 	cause := errors.Unwrap(err)
 	return cause != nil && err.Error() == mark(cause).Error()
 }
@@ -76,11 +76,11 @@ func TestPublishCut(t *testing.T) {
 			for _, oneByOne := range []bool{false, true} {
 				p := behindProxy(t)
 				out := publisher(t, p.cut, &amqpidem.PublisherOptions{OneByOne: oneByOne})
-				p.on(c.at, c.fate)
+				p.onMethod(c.at, c.fate)
 				err := out.Publish(t.Context(), outgoing(p.queue, "m"))[0]
 				assert.True(t, unavailable(err), "a relay may publish again: %v", err)
 				publish(t, out, p.queue, "m")
-				assert.Equal(t, depth(t, p.url, p.queue), c.copies, "messages in the queue")
+				assert.Equal(t, queueDepth(t, p.url, p.queue), c.copies, "messages in the queue")
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	p := behindProxy(t)
 	const timeout = 10 * time.Second
 	out := publisher(t, p.cut, &amqpidem.PublisherOptions{Timeout: timeout})
-	p.on(confirms, swallow)
+	p.onMethod(confirms, swallow)
 	batch := outgoing(p.queue, "m")
 	began := time.Now()
 	err := out.Publish(t.Context(), batch)[0]
@@ -104,7 +104,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	assert.True(t, unavailable(err), "the same message again: %v", err)
 	assert.Contains(t, err.Error(), "was not published again", "the error")
 	publish(t, out, p.queue, "other")
-	assert.Equal(t, depth(t, p.url, p.queue), 2, "messages in the queue")
+	assert.Equal(t, queueDepth(t, p.url, p.queue), 2, "messages in the queue")
 
 	p.Stall()
 	big := outgoing(p.queue, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
@@ -129,7 +129,7 @@ func TestPublishUnconfirmed(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- patient.Publish(ctx, outgoing(p.queue, "left"))[0] }()
-	eventually(t, "the confirm is swallowed", func() bool { return p.count(confirms) > 0 })
+	eventually(t, "the confirm is swallowed", func() bool { return p.methodCount(confirms) > 0 })
 	cancel()
 	err = <-ended
 	assert.True(t, unavailable(err) && errors.Is(err, context.Canceled), "the context has ended: %v", err)
@@ -143,9 +143,9 @@ func TestStaleAck(t *testing.T) {
 	s := p.open(t)
 	publish(t, publisher(t, p.url, nil), p.queue, "old", "new")
 	old := receive(t, s)
-	p.broken(func() {
-		ch := raw(t, p.url)
-		eventually(t, "the messages are back", func() bool { return depth(t, p.url, p.queue) == 2 })
+	p.breakAll(func() {
+		ch := rawChannel(t, p.url)
+		eventually(t, "the messages are back", func() bool { return queueDepth(t, p.url, p.queue) == 2 })
 		d, ok, err := ch.Get(p.queue, true)
 		assert.True(t, ok && err == nil && string(d.Body) == "old", "take the old one away")
 	})
@@ -155,8 +155,8 @@ func TestStaleAck(t *testing.T) {
 	assert.ErrorIs(t, old.Retry(t.Context(), time.Millisecond), mqidem.ErrStale, "Retry")
 	assert.ErrorIs(t, old.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), mqidem.ErrStale, "Dead")
 	assert.NoError(t, s.Close(), "Close")
-	assert.Equal(t, drain(t, p.url, p.queue, open(t, p.url, p.queue, p.options())), map[string]int{"new": 1}, "what is left")
-	assert.Equal(t, len(look(t, deadLetters(t, p.url, p.queue))), 0, "dead letters")
+	assert.Equal(t, drainQueue(t, p.url, p.queue, open(t, p.url, p.queue, p.options())), map[string]int{"new": 1}, "what is left")
+	assert.Equal(t, len(listDead(t, deadLetters(t, p.url, p.queue))), 0, "dead letters")
 }
 
 // TestSettleCut: wherever the connection breaks, the message still exists, as the error says.
@@ -188,7 +188,7 @@ func TestSettleCut(t *testing.T) {
 			s := p.open(t)
 			publish(t, publisher(t, p.url, nil), p.queue, "m")
 			d := receive(t, s)
-			p.on(c.at, lose)
+			p.onMethod(c.at, lose)
 			err := c.settle(t.Context(), d)
 			assert.Equal(t, err != nil, c.fails, "the first time: %v", err)
 			if c.fails {
@@ -196,15 +196,15 @@ func TestSettleCut(t *testing.T) {
 				assert.ErrorIs(t, c.settle(t.Context(), d), mqidem.ErrSettled, "the third time")
 			}
 			if c.at == acks { // it cuts the consumer's connection, which may still deliver copies
-				eventually(t, "the source consumes again", func() bool { return p.count(consumes) > 0 })
+				eventually(t, "the source consumes again", func() bool { return p.methodCount(consumes) > 0 })
 			}
 			for range c.copies {
 				d := receive(t, s)
 				assert.True(t, d.Message().ID == "m" && d.Message().Deliveries >= 2, "it came again, and says so: %d", d.Message().Deliveries)
 				assert.NoError(t, d.Ack(t.Context()), "Ack")
 			}
-			assert.Equal(t, len(drain(t, p.url, p.queue, s)), 0, "more copies")
-			assert.Equal(t, len(look(t, deadLetters(t, p.url, p.queue))), c.dead, "dead letters")
+			assert.Equal(t, len(drainQueue(t, p.url, p.queue, s)), 0, "more copies")
+			assert.Equal(t, len(listDead(t, deadLetters(t, p.url, p.queue))), c.dead, "dead letters")
 		})
 	}
 }
@@ -216,7 +216,7 @@ func TestReconnect(t *testing.T) {
 	p := behindProxy(t)
 	s := p.open(t)
 	began, before := time.Now(), p.Connections()
-	p.broken(func() { eventually(t, "five attempts", func() bool { return p.Connections() >= before+5 }) })
+	p.breakAll(func() { eventually(t, "five attempts", func() bool { return p.Connections() >= before+5 }) })
 	assert.True(t, time.Since(began) > 5*time.Millisecond, "five attempts take their time: %v", time.Since(began))
 	publish(t, publisher(t, p.url, nil), p.queue, "m")
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
@@ -248,7 +248,7 @@ func TestQueueDeleted(t *testing.T) {
 	publish(t, out, p.queue, "gone")
 	d := receive(t, s)
 	p.setHook(nil)
-	_, err := raw(t, p.url).QueueDelete(p.queue, false, false, false)
+	_, err := rawChannel(t, p.url).QueueDelete(p.queue, false, false, false)
 	assert.NoError(t, err, "delete the queue")
 	eventually(t, "the queue is declared again, and reached", func() bool { return out.Publish(t.Context(), outgoing(p.queue, "m"))[0] == nil })
 	assert.Equal(t, receive(t, s).Message().ID, "m", "the message")
@@ -279,10 +279,10 @@ func TestCloseSilent(t *testing.T) {
 // itself. Otherwise such deliveries could in the end be all that the consumer may hold.
 func TestLeft(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Prefetch: 1, Delays: short, PublishTimeout: 5 * time.Second, Dialing: quietly()})
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Prefetch: 1, Delays: short, PublishTimeout: 5 * time.Second, Dialing: quietDialing()})
 	publish(t, publisher(t, url, nil), queue, "m")
-	ch := raw(t, url)
+	ch := rawChannel(t, url)
 	_, err := ch.QueueDelete(queue+".delay.60000", false, false, false)
 	assert.NoError(t, err, "delete a queue")
 	left := receive(t, s)
@@ -297,5 +297,5 @@ func TestLeft(t *testing.T) {
 	assert.NoError(t, d.Retry(t.Context(), 300*time.Millisecond), "another one passes")
 	d = receive(t, s)
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
-	assert.Equal(t, len(drain(t, url, queue, s)), 0, "more of it")
+	assert.Equal(t, len(drainQueue(t, url, queue, s)), 0, "more of it")
 }

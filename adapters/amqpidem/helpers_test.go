@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-func unique() string { return "q" + rand.Text() }
+func uniqueQueue() string { return "q" + rand.Text() }
 
 func open(tb testing.TB, url, queue string, o *amqpidem.Options) *amqpidem.Source {
 	tb.Helper()
@@ -25,8 +25,8 @@ func open(tb testing.TB, url, queue string, o *amqpidem.Options) *amqpidem.Sourc
 // purge removes the messages that no consumer has.
 func purge(tb testing.TB, url, queue string) {
 	tb.Helper()
-	ch := raw(tb, url)
-	eventually(tb, "the message is back in the queue", func() bool { return depth(tb, url, queue) > 0 })
+	ch := rawChannel(tb, url)
+	eventually(tb, "the message is back in the queue", func() bool { return queueDepth(tb, url, queue) > 0 })
 	_, err := ch.QueuePurge(queue, false)
 	assert.NoError(tb, err, "purge")
 }
@@ -36,7 +36,7 @@ func publisher(tb testing.TB, url string, o *amqpidem.PublisherOptions) *amqpide
 	if o == nil {
 		o = &amqpidem.PublisherOptions{}
 	}
-	o.Dialing = quietly()
+	o.Dialing = quietDialing()
 	p, err := amqpidem.NewPublisher(tb.Context(), url, o)
 	assert.NoError(tb, err, "NewPublisher")
 	tb.Cleanup(func() { _ = p.Close() })
@@ -45,7 +45,7 @@ func publisher(tb testing.TB, url string, o *amqpidem.PublisherOptions) *amqpide
 
 func deadLetters(tb testing.TB, url, queue string) *amqpidem.DeadLetters {
 	tb.Helper()
-	p, err := amqpidem.OpenDeadLetters(tb.Context(), url, queue, &amqpidem.Options{Dialing: quietly()})
+	p, err := amqpidem.OpenDeadLetters(tb.Context(), url, queue, &amqpidem.Options{Dialing: quietDialing()})
 	assert.NoError(tb, err, "OpenDeadLetters")
 	tb.Cleanup(func() { _ = p.Close() })
 	return p
@@ -78,9 +78,9 @@ func receive(tb testing.TB, s *amqpidem.Source) mqidem.Delivery {
 	return d
 }
 
-// drain publishes one last message, and receives and acks until it was received. It returns how
-// often each other id was received.
-func drain(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int {
+// drainQueue publishes one last message, and receives and acks until it was received. It returns
+// how often each other id was received.
+func drainQueue(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int {
 	tb.Helper()
 	const last = "the last one"
 	publish(tb, publisher(tb, url, nil), queue, last)
@@ -95,8 +95,8 @@ func drain(tb testing.TB, url, queue string, s *amqpidem.Source) map[string]int 
 	}
 }
 
-// look walks a dead-letter queue and keeps all messages.
-func look(tb testing.TB, p *amqpidem.DeadLetters) (all []*mqidem.DeadLetter) {
+// listDead walks a dead-letter queue and keeps all messages.
+func listDead(tb testing.TB, p *amqpidem.DeadLetters) (all []*mqidem.DeadLetter) {
 	tb.Helper()
 	assert.NoError(tb, p.Walk(tb.Context(), func(_ context.Context, m *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		all = append(all, m)

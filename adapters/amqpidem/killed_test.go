@@ -58,7 +58,7 @@ func TestWalkKilled(t *testing.T) {
 	t.Parallel()
 	for _, quorum := range []bool{false, true} {
 		url := rabbit(t).vhost(t)
-		fillDeadLetters(t, url, 7, &amqpidem.Options{Quorum: quorum, Dialing: quietly()})
+		fillDeadLetters(t, url, 7, &amqpidem.Options{Quorum: quorum, Dialing: quietDialing()})
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), childURL+"="+url)
 		out, err := c.StdoutPipe()
@@ -70,9 +70,9 @@ func TestWalkKilled(t *testing.T) {
 		_ = c.Wait()
 		assert.True(t, err == nil && said == "at the fifth\n", "the process said %q: %v", said, err)
 		p := deadLetters(t, url, "q")
-		eventually(t, "the messages are back", func() bool { return depth(t, url, "q.dead") == 5 })
+		eventually(t, "the messages are back", func() bool { return queueDepth(t, url, "q.dead") == 5 })
 		seen := map[string]bool{}
-		for _, body := range bodies(look(t, p)) {
+		for _, body := range bodies(listDead(t, p)) {
 			seen[body] = true
 		}
 		assert.Equal(t, seen, map[string]bool{"1": true, "3": true, "4": true, "5": true, "6": true}, "what is a dead letter")
@@ -91,9 +91,9 @@ func TestWalkCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := rabbit(t).vhost(t)
-			fillDeadLetters(t, url, 4, &amqpidem.Options{Dialing: quietly()})
+			fillDeadLetters(t, url, 4, &amqpidem.Options{Dialing: quietDialing()})
 			cut := startProxy(t, rabbit(t).addr)
-			p := deadLetters(t, through(url, cut.Addr), "q")
+			p := deadLetters(t, urlThrough(url, cut.Addr), "q")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			n := 0
@@ -109,8 +109,8 @@ func TestWalkCut(t *testing.T) {
 			assert.True(t, err != nil && n == 2, "the walk ended at %d: %v", n, err)
 			assert.Equal(t, errors.Is(err, context.Canceled), name == "ended", "the error of a context: %v", err)
 			assert.Equal(t, errors.Is(err, mqidem.ErrSourceClosed), name == "closed", "the error of a closed one: %v", err)
-			eventually(t, "the messages are back", func() bool { return depth(t, url, "q.dead") == 4 })
-			assert.Equal(t, bodies(look(t, deadLetters(t, url, "q"))), []string{"0", "1", "2", "3"}, "what is a dead letter")
+			eventually(t, "the messages are back", func() bool { return queueDepth(t, url, "q.dead") == 4 })
+			assert.Equal(t, bodies(listDead(t, deadLetters(t, url, "q"))), []string{"0", "1", "2", "3"}, "what is a dead letter")
 		})
 	}
 }
@@ -121,7 +121,7 @@ func TestWalkOrder(t *testing.T) {
 	t.Parallel()
 	for _, quorum := range []bool{false, true} {
 		url := rabbit(t).vhost(t)
-		o := &amqpidem.Options{Quorum: quorum, Dialing: quietly()}
+		o := &amqpidem.Options{Quorum: quorum, Dialing: quietDialing()}
 		fillDeadLetters(t, url, 6, o)
 		p, enough := deadLetters(t, url, "q"), errors.New("enough")
 		for _, at := range []int{2, 1, 4, 6, 3} {
@@ -133,7 +133,7 @@ func TestWalkOrder(t *testing.T) {
 				return mqidem.Keep, nil
 			})
 			assert.ErrorIs(t, err, enough, "the error of see")
-			assert.Equal(t, bodies(look(t, p)), []string{"0", "1", "2", "3", "4", "5"}, "behind a walk that was broken off at %d (quorum %v)", at, quorum)
+			assert.Equal(t, bodies(listDead(t, p)), []string{"0", "1", "2", "3", "4", "5"}, "behind a walk that was broken off at %d (quorum %v)", at, quorum)
 		}
 		n := 0
 		assert.NoError(t, p.Walk(t.Context(), func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) {
@@ -142,6 +142,6 @@ func TestWalkOrder(t *testing.T) {
 			return mqidem.Remove, nil
 		}), "Walk")
 		assert.Equal(t, n, 6, "messages that were shown while others came")
-		assert.Equal(t, len(look(t, p)), 6, "those that came")
+		assert.Equal(t, len(listDead(t, p)), 6, "those that came")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/amqpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // heard is a log.
@@ -39,9 +39,9 @@ func (h *heard) String() string {
 // are one line a minute for each cause.
 func TestDeadLetterQueueDeleted(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Dialing: quietly()})
-	_, err := raw(t, url).QueueDelete(queue+".dead", false, false, false)
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Dialing: quietDialing()})
+	_, err := rawChannel(t, url).QueueDelete(queue+".dead", false, false, false)
 	assert.NoError(t, err, "delete the queue")
 	const n = 41
 	var bodies []string

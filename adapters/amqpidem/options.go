@@ -92,7 +92,7 @@ func newSettings(queue string, o *Options) (*settings, error) {
 	s.Prefetch = cmp.Or(s.Prefetch, defaultPrefetch)
 	s.PublishTimeout = cmp.Or(s.PublishTimeout, defaultPublishTimeout)
 	s.DeliveryLimit = cmp.Or(s.DeliveryLimit, defaultDeliveryLimit)
-	s.Dialing.fill()
+	s.Dialing.setDefaults()
 	if s.Exchange != "" && len(s.Bindings) == 0 {
 		s.Bindings = []string{"#"}
 	}
@@ -103,14 +103,14 @@ func newSettings(queue string, o *Options) (*settings, error) {
 		if d < time.Millisecond || d > maxDelay {
 			return nil, fmt.Errorf("amqpidem: one of Options.Delays is %v; each must be from 1 ms to %v", d, maxDelay)
 		}
-		s.levels = append(s.levels, milliseconds(d))
+		s.levels = append(s.levels, ceilMilliseconds(d))
 	}
 	slices.Sort(s.levels)
 	s.levels = slices.Compact(s.levels)
-	return s, s.check()
+	return s, s.validate()
 }
 
-func (s *settings) check() error {
+func (s *settings) validate() error {
 	switch longest := s.delayQueue(s.levels[len(s.levels)-1]); {
 	case s.queue == "":
 		return errors.New("amqpidem: the name of the queue is empty")
@@ -128,17 +128,17 @@ func (s *settings) check() error {
 	case s.Exchange == "" && len(s.Bindings) > 0:
 		return errors.New("amqpidem: Options.Bindings without Options.Exchange; name the exchange")
 	}
-	return checkExchange(s.Exchange)
+	return checkExchangeName(s.Exchange)
 }
 
-func checkExchange(name string) error {
+func checkExchangeName(name string) error {
 	if len(name) > maxName {
 		return fmt.Errorf("amqpidem: Options.Exchange has %d bytes; at most %d are allowed", len(name), maxName)
 	}
 	return nil
 }
 
-func (d *Dialing) fill() {
+func (d *Dialing) setDefaults() {
 	if d.Dial == nil {
 		d.Dial = (&net.Dialer{}).DialContext
 	}
@@ -157,20 +157,21 @@ func (s *settings) delayQueue(level int64) string {
 	return s.queue + ".delay." + strconv.FormatInt(level, 10)
 }
 
-// target returns the queue for a copy that must return after a time.
-func (s *settings) target(after time.Duration) string {
+// retryQueue returns the queue for a copy that must return after a time.
+func (s *settings) retryQueue(after time.Duration) string {
 	if after <= 0 {
 		return s.queue
 	}
-	level, _ := slices.BinarySearch(s.levels, milliseconds(after))
+	level, _ := slices.BinarySearch(s.levels, ceilMilliseconds(after))
 	return s.delayQueue(s.levels[min(level, len(s.levels)-1)])
 }
 
-// giveBack is how long a consumer may retry to settle a message before the broker redelivers it.
-func (s *settings) giveBack() time.Duration { return 3 * s.PublishTimeout }
+// giveBackTime is how long a consumer may retry to settle a message before the broker redelivers
+// it.
+func (s *settings) giveBackTime() time.Duration { return 3 * s.PublishTimeout }
 
-// milliseconds rounds up.
-func milliseconds(d time.Duration) int64 {
+// ceilMilliseconds rounds up.
+func ceilMilliseconds(d time.Duration) int64 {
 	n := d.Milliseconds()
 	if d > time.Duration(n)*time.Millisecond {
 		n++

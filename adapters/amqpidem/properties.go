@@ -14,28 +14,28 @@ import (
 // [DeadLetters.Send] restores them and removes the header.
 const HeaderProperties = "retrysafe-amqp"
 
-// properties are the other properties of a message. Their texts may have any bytes.
-type properties struct {
-	Encoding    []byte           `json:"encoding,omitempty"`
-	Correlation []byte           `json:"correlation,omitempty"`
-	ReplyTo     []byte           `json:"reply_to,omitempty"`
-	Type        []byte           `json:"type,omitempty"`
-	App         []byte           `json:"app,omitempty"`
-	User        []byte           `json:"user,omitempty"`
-	Priority    uint8            `json:"priority,omitempty"`
-	Headers     map[string]typed `json:"headers,omitempty"`
+// storedProperties are the other properties of a message. Their texts may have any bytes.
+type storedProperties struct {
+	Encoding    []byte                `json:"encoding,omitempty"`
+	Correlation []byte                `json:"correlation,omitempty"`
+	ReplyTo     []byte                `json:"reply_to,omitempty"`
+	Type        []byte                `json:"type,omitempty"`
+	App         []byte                `json:"app,omitempty"`
+	User        []byte                `json:"user,omitempty"`
+	Priority    uint8                 `json:"priority,omitempty"`
+	Headers     map[string]typedValue `json:"headers,omitempty"`
 }
 
-// keep stores in a header of m what m cannot represent.
-func keep(m *mqidem.Message, d *amqp.Delivery) {
-	p := properties{
+// keepProperties stores in a header of m what m cannot represent.
+func keepProperties(m *mqidem.Message, d *amqp.Delivery) {
+	p := storedProperties{
 		Encoding: []byte(d.ContentEncoding), Correlation: []byte(d.CorrelationId), ReplyTo: []byte(d.ReplyTo), Type: []byte(d.Type), App: []byte(d.AppId),
-		User: []byte(d.UserId), Priority: d.Priority, Headers: map[string]typed{},
+		User: []byte(d.UserId), Priority: d.Priority, Headers: map[string]typedValue{},
 	}
 	for name := range m.Headers {
 		if v, ok := d.Headers[name]; ok {
 			if _, isText := v.(string); !isText {
-				p.Headers[name] = wrap(v)
+				p.Headers[name] = wrapValue(v)
 			}
 		}
 	}
@@ -45,42 +45,43 @@ func keep(m *mqidem.Message, d *amqp.Delivery) {
 	}
 }
 
-// write returns m for publishing, with what keep has stored.
-func write(m *mqidem.Message, user string) amqp.Publishing {
-	var had properties
+// toPublishing returns m for publishing, with what keepProperties has stored.
+func toPublishing(m *mqidem.Message, user string) amqp.Publishing {
+	var had storedProperties
 	if packed := m.Headers[HeaderProperties]; json.Unmarshal(packed, &had) != nil {
-		had = properties{}
+		had = storedProperties{}
 	}
 	p := amqp.Publishing{
 		Headers: make(amqp.Table, len(m.Headers)), ContentType: m.ContentType, ContentEncoding: string(had.Encoding), DeliveryMode: amqp.Persistent,
-		Priority: had.Priority, CorrelationId: string(had.Correlation), ReplyTo: string(had.ReplyTo), Timestamp: seconds(m.Published), Type: string(had.Type),
+		Priority: had.Priority, CorrelationId: string(had.Correlation), ReplyTo: string(had.ReplyTo), Timestamp: amqpTime(m.Published), Type: string(had.Type),
 		AppId: string(had.App), Body: m.Body,
 	}
 	if string(had.User) == user {
 		p.UserId = user
 	}
 	for name, v := range m.Headers {
-		if brokers(name) {
+		if isBrokerHeader(name) {
 			continue
 		}
 		p.Headers[name] = string(v)
-		if t, ok := had.Headers[name]; ok && bytes.Equal(text(t.value()), v) { // not changed since
+		if t, ok := had.Headers[name]; ok && bytes.Equal(headerText(t.value()), v) {
+			// not changed since
 			p.Headers[name] = t.value()
 		}
 	}
-	for _, name := range ours {
+	for _, name := range ownHeaders {
 		delete(p.Headers, name)
 	}
 	if m.Key != "" {
 		p.Headers[mqidem.HeaderKey] = m.Key
 	}
-	identify(&p, m.ID)
+	setMessageID(&p, m.ID)
 	return p
 }
 
-// fits returns an error if a field is longer than AMQP allows. The client would break the
+// checkSizes returns an error if a field is longer than AMQP allows. The client would break the
 // connection and show the value.
-func fits(p *publishing, frame int) *publishError {
+func checkSizes(p *publishing, frame int) *publishError {
 	for _, s := range []struct{ name, value string }{
 		{"routing key", p.key},
 		{"content type", p.ContentType},
@@ -93,24 +94,24 @@ func fits(p *publishing, frame int) *publishError {
 		{"app id", p.AppId},
 	} {
 		if len(s.value) > maxName {
-			return failed(tooLarge, nil, "the %s has %d bytes, and AMQP takes at most %d; nothing was published", s.name, len(s.value), maxName)
+			return newPublishError(outcomeTooLarge, nil, "the %s has %d bytes, and AMQP takes at most %d; nothing was published", s.name, len(s.value), maxName)
 		}
 	}
 	for name := range p.Headers {
 		if len(name) > maxName {
-			return failed(tooLarge, nil, "the name of a header has %d bytes, and AMQP takes at most %d; nothing was published", len(name), maxName)
+			return newPublishError(outcomeTooLarge, nil, "the name of a header has %d bytes, and AMQP takes at most %d; nothing was published", len(name), maxName)
 		}
 	}
 	const properties = 4 << 10 // the most that the fields above need, and the frame
-	if size := width(p.Headers); frame > 0 && size > frame-properties {
-		return failed(tooLarge, nil, "the headers have about %d bytes, and the broker takes at most %d of them; nothing was published: raise frame_max of the broker, "+
+	if size := wireSize(p.Headers); frame > 0 && size > frame-properties {
+		return newPublishError(outcomeTooLarge, nil, "the headers have about %d bytes, and the broker takes at most %d of them; nothing was published: raise frame_max of the broker, "+
 			"or use fewer headers", size, frame-properties)
 	}
 	return nil
 }
 
-// width returns how many bytes a value takes on the wire, or a little more.
-func width(v any) int {
+// wireSize returns how many bytes a value takes on the wire, or a little more.
+func wireSize(v any) int {
 	switch v := v.(type) {
 	case string:
 		return 5 + len(v)
@@ -119,13 +120,13 @@ func width(v any) int {
 	case []any:
 		n := 5
 		for _, v := range v {
-			n += width(v)
+			n += wireSize(v)
 		}
 		return n
 	case amqp.Table:
 		n := 5
 		for name, v := range v {
-			n += 1 + len(name) + width(v)
+			n += 1 + len(name) + wireSize(v)
 		}
 		return n
 	}

@@ -56,8 +56,8 @@ func startProxy(tb testing.TB, to string) *proxy {
 	return p
 }
 
-// on applies a fate to the next method of a kind.
-func (p *proxy) on(what method, then fate) {
+// onMethod applies a fate to the next method of a kind.
+func (p *proxy) onMethod(what method, then fate) {
 	p.setHook(func(m method, n int) fate {
 		if m == what && n == 1 {
 			return then
@@ -73,14 +73,14 @@ func (p *proxy) setHook(hook func(m method, n int) fate) {
 	clear(p.counts)
 }
 
-// count returns how often a method was sent since the hook was set.
-func (p *proxy) count(m method) int {
+// methodCount returns how often a method was sent since the hook was set.
+func (p *proxy) methodCount(m method) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts[m]
 }
 
-func (p *proxy) ask(m method) fate {
+func (p *proxy) fateOf(m method) fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[m]++
@@ -100,7 +100,7 @@ func (p *proxy) pump(from, to net.Conn, server bool) {
 		p.Wait()
 		then := pass
 		if f[0] == 1 && len(f) >= 12 {
-			then = p.ask(method{server, binary.BigEndian.Uint16(f[7:]), binary.BigEndian.Uint16(f[9:])})
+			then = p.fateOf(method{server, binary.BigEndian.Uint16(f[7:]), binary.BigEndian.Uint16(f[9:])})
 		}
 		if then == lose {
 			return

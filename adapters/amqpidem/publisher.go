@@ -35,8 +35,8 @@ type PublisherOptions struct {
 // queue, and are confirmed by the broker. It replaces a lost connection at the next batch. It can
 // be used concurrently.
 type Publisher struct {
-	o   PublisherOptions
-	out *sender
+	o      PublisherOptions
+	sender *sender
 }
 
 var _ outbox.Ordered = (*Publisher)(nil)
@@ -49,32 +49,32 @@ func NewPublisher(ctx context.Context, url string, o *PublisherOptions) (*Publis
 		p.o = *o
 	}
 	p.o.Timeout = cmp.Or(p.o.Timeout, defaultPublishTimeout)
-	p.o.fill()
+	p.o.setDefaults()
 	if p.o.Timeout < 0 {
 		return nil, fmt.Errorf("amqpidem: PublisherOptions.Timeout is %v; it must be more than zero", p.o.Timeout)
 	}
-	if err := checkExchange(p.o.Exchange); err != nil {
+	if err := checkExchangeName(p.o.Exchange); err != nil {
 		return nil, err
 	}
 	d, err := newDialer(url, p.o.Dialing)
 	if err != nil {
 		return nil, err
 	}
-	p.out = newSender(d, p.o.Timeout, p.ready)
-	if _, err := p.out.conn(ctx); err != nil {
-		p.out.close()
+	p.sender = newSender(d, p.o.Timeout, p.verifyExchange)
+	if _, err := p.sender.getConn(ctx); err != nil {
+		p.sender.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// ready checks that the exchange exists.
-func (p *Publisher) ready(l *link) error {
+// verifyExchange checks that the exchange exists.
+func (p *Publisher) verifyExchange(l *link) error {
 	if p.o.Exchange == "" {
 		return nil
 	}
-	err := l.within(p.o.Timeout, func() error {
-		return l.ch.ExchangeDeclarePassive(p.o.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+	err := l.limitTime(p.o.Timeout, func() error {
+		return l.channel.ExchangeDeclarePassive(p.o.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 	})
 	if err == nil {
 		return nil
@@ -89,10 +89,10 @@ func (p *Publisher) KeepsOrder() bool { return p.o.OneByOne }
 // Publish implements [outbox.Publisher].
 func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	if p.o.OneByOne {
-		return outbox.OneByOne(p.one).Publish(ctx, batch)
+		return outbox.OneByOne(p.publishOne).Publish(ctx, batch)
 	}
 	errs := make([]error, len(batch))
-	o, err := p.open(ctx)
+	o, err := p.connect(ctx)
 	if err != nil {
 		for i := range errs {
 			errs[i] = err
@@ -102,20 +102,20 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 	under := make([]*publishing, len(batch))
 	first := map[string]int{}
 	for i := range batch {
-		under[i] = p.message(&batch[i])
+		under[i] = p.publishingOf(&batch[i])
 		// If the batch has one message twice, the second waits for the first, whose confirmation is
 		// otherwise only received below.
-		name := under[i].name()
+		name := under[i].inFlightName()
 		if j, twice := first[name]; twice && under[j] != nil {
 			soon := time.NewTimer(p.o.Timeout)
-			errs[j] = sorted(o.await(ctx, under[j], soon.C))
+			errs[j] = relayError(o.awaitConfirm(ctx, under[j], soon.C))
 			soon.Stop()
 			under[j] = nil
 		}
 		first[name] = i
 		if err := o.enqueue(ctx, under[i]); err != nil {
-			under[i], errs[i] = nil, sorted(err)
-			if err.kind == tooLarge {
+			under[i], errs[i] = nil, relayError(err)
+			if err.outcome == outcomeTooLarge {
 				continue
 			}
 			for j := i + 1; j < len(batch); j++ {
@@ -131,51 +131,51 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 		if m == nil {
 			continue
 		}
-		err := o.await(ctx, m, over)
+		err := o.awaitConfirm(ctx, m, over)
 		switch {
 		case err == nil:
 			late.Reset(p.o.Timeout)
-		case err.kind == unknown && !o.ended():
+		case err.outcome == outcomeUnknown && !o.hasEnded():
 			// the others may be confirmed, but there is no time left to wait; if the connection has
 			// ended, the outcome of all is known soon
-			over = passed
+			over = firedTimer
 		}
-		errs[i] = sorted(err)
+		errs[i] = relayError(err)
 	}
 	return errs
 }
 
-// passed is a timer that has fired.
-var passed = func() <-chan time.Time {
+// firedTimer is a timer that has fired.
+var firedTimer = func() <-chan time.Time {
 	c := make(chan time.Time)
 	close(c)
 	return c
 }()
 
-// open returns a connection for publishing.
-func (p *Publisher) open(ctx context.Context) (*publisherConn, error) {
+// connect returns a connection for publishing.
+func (p *Publisher) connect(ctx context.Context) (*publisherConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, outbox.Unavailable(err)
 	}
-	o, err := p.out.conn(ctx)
+	o, err := p.sender.getConn(ctx)
 	return o, outbox.Unavailable(err)
 }
 
-// one publishes a single message.
-func (p *Publisher) one(ctx context.Context, m outbox.Outgoing) error {
-	err := p.out.publish(ctx, p.message(&m))
+// publishOne publishes a single message.
+func (p *Publisher) publishOne(ctx context.Context, m outbox.Outgoing) error {
+	err := p.sender.publish(ctx, p.publishingOf(&m))
 	var e *publishError
 	if errors.As(err, &e) {
-		return sorted(e)
+		return relayError(e)
 	}
 	return outbox.Unavailable(err)
 }
 
-// message returns the message for the broker. It copies the content: if the context of a call ends,
-// the goroutine that writes still uses it.
-func (p *Publisher) message(m *outbox.Outgoing) *publishing {
+// publishingOf returns the message for the broker. It copies the content: if the context of a call
+// ends, the goroutine that writes still uses it.
+func (p *Publisher) publishingOf(m *outbox.Outgoing) *publishing {
 	out := amqp.Publishing{
-		Headers: make(amqp.Table, len(m.Headers)+1), ContentType: m.ContentType, DeliveryMode: amqp.Persistent, Timestamp: seconds(m.Added), Body: bytes.Clone(m.Payload),
+		Headers: make(amqp.Table, len(m.Headers)+1), ContentType: m.ContentType, DeliveryMode: amqp.Persistent, Timestamp: amqpTime(m.Added), Body: bytes.Clone(m.Payload),
 	}
 	for name, value := range m.Headers {
 		out.Headers[name] = value
@@ -183,20 +183,20 @@ func (p *Publisher) message(m *outbox.Outgoing) *publishing {
 	if m.Key != "" {
 		out.Headers[mqidem.HeaderKey] = m.Key
 	}
-	identify(&out, m.ID)
+	setMessageID(&out, m.ID)
 	return newPublishing(p.o.Exchange, m.Topic, out)
 }
 
-// sorted turns an error into one for the relay.
-func sorted(err *publishError) error {
+// relayError turns an error into one for the relay.
+func relayError(err *publishError) error {
 	switch {
 	case err == nil:
 		return nil
-	case err.kind == tooLarge:
+	case err.outcome == outcomeTooLarge:
 		return outbox.Permanent(err)
-	case err.kind == returned || err.kind == nacked:
+	case err.outcome == outcomeReturned || err.outcome == outcomeNacked:
 		return err
-	case err.kind == refused && strings.Contains(err.Error(), "access to topic"):
+	case err.outcome == outcomeRefused && strings.Contains(err.Error(), "access to topic"):
 		// the routing key is refused, not the exchange
 		return err
 	}
@@ -205,6 +205,6 @@ func sorted(err *publishError) error {
 
 // Close ends the connection. Publications in flight get an unknown outcome.
 func (p *Publisher) Close() error {
-	p.out.close()
+	p.sender.close()
 	return nil
 }

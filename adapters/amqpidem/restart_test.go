@@ -26,7 +26,7 @@ func TestOwnServer(t *testing.T) {
 	var sides []side
 	for queue, quorum := range map[string]bool{"classic": false, "quorum": true} {
 		sides = append(sides, side{queue, open(t, url, queue, &amqpidem.Options{
-			Quorum: quorum, Delays: []time.Duration{time.Millisecond, 3 * time.Second}, Dialing: quietly(),
+			Quorum: quorum, Delays: []time.Duration{time.Millisecond, 3 * time.Second}, Dialing: quietDialing(),
 		})})
 	}
 	for _, alarm := range []struct{ name, set, high, low string }{
@@ -44,8 +44,8 @@ func TestOwnServer(t *testing.T) {
 func testAlarm(t *testing.T, s *server, high, low func()) {
 	t.Helper()
 	const timeout = 5 * time.Second
-	url, queue := s.vhost(t), unique()
-	source := open(t, url, queue, &amqpidem.Options{Delays: short, PublishTimeout: timeout, Dialing: quietly()})
+	url, queue := s.vhost(t), uniqueQueue()
+	source := open(t, url, queue, &amqpidem.Options{Delays: short, PublishTimeout: timeout, Dialing: quietDialing()})
 	out := publisher(t, url, &amqpidem.PublisherOptions{Timeout: timeout})
 	publish(t, publisher(t, url, &amqpidem.PublisherOptions{Timeout: 2 * time.Minute}), queue, "a", "b", "c", "d")
 	held := receive(t, source)
@@ -114,7 +114,7 @@ func testKilled(t *testing.T, s *server, url string, sides []side) {
 			assert.NoError(t, d.Ack(t.Context()), "Ack")
 			seen[d.Message().ID] = true
 		}
-		assert.Equal(t, bodies(look(t, deadLetters(t, url, one.queue))), []string{"dead"}, "what %s has dead letters", one.queue)
+		assert.Equal(t, bodies(listDead(t, deadLetters(t, url, one.queue))), []string{"dead"}, "what %s has dead letters", one.queue)
 		publish(t, out, one.queue, "behind it")
 		for receive(t, one.source).Message().ID != "behind it" {
 			continue

@@ -10,48 +10,48 @@ import (
 // sender publishes to one broker over one connection at a time. It reconnects at the next
 // publication.
 type sender struct {
-	d       *dialer
+	dialer  *dialer
 	timeout time.Duration
-	// ready checks a new link before it is used.
-	ready func(*link) error
+	// checkLink checks a new link before it is used.
+	checkLink func(*link) error
 
-	life   context.Context // until close
-	stop   context.CancelFunc
-	turn   chan struct{} // holds a value while a goroutine connects
-	mu     sync.Mutex
-	now    *publisherConn
-	closed bool
+	lifeCtx    context.Context // until close
+	stop       context.CancelFunc
+	connecting chan struct{} // holds a value while a goroutine connects
+	mu         sync.Mutex
+	active     *publisherConn
+	closed     bool
 }
 
 func newSender(d *dialer, timeout time.Duration, ready func(*link) error) *sender {
-	s := &sender{d: d, timeout: timeout, ready: ready, turn: make(chan struct{}, 1)}
-	s.life, s.stop = context.WithCancel(context.Background())
+	s := &sender{dialer: d, timeout: timeout, checkLink: ready, connecting: make(chan struct{}, 1)}
+	s.lifeCtx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// conn returns a connection that had not ended when it was checked.
-func (s *sender) conn(ctx context.Context) (*publisherConn, error) {
+// getConn returns a connection that had not ended when it was checked.
+func (s *sender) getConn(ctx context.Context) (*publisherConn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errors.New("the publishing timeout has passed"))
 	defer cancel()
-	defer context.AfterFunc(s.life, cancel)()
-	if o, err := s.current(); o != nil || err != nil {
+	defer context.AfterFunc(s.lifeCtx, cancel)()
+	if o, err := s.currentConn(); o != nil || err != nil {
 		return o, err
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.connecting <- struct{}{}:
+		defer func() { <-s.connecting }()
 	case <-ctx.Done():
 		return nil, cannotConnect(ctx, nil)
 	}
-	if o, err := s.current(); o != nil || err != nil {
+	if o, err := s.currentConn(); o != nil || err != nil {
 		return o, err
 	}
-	l, err := s.d.dial(ctx)
+	l, err := s.dialer.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.ready != nil {
-		if err := s.ready(l); err != nil {
+	if s.checkLink != nil {
+		if err := s.checkLink(l); err != nil {
 			l.close()
 			return nil, err
 		}
@@ -62,39 +62,39 @@ func (s *sender) conn(ctx context.Context) (*publisherConn, error) {
 		return nil, cannotConnect(ctx, err)
 	}
 	s.mu.Lock()
-	old, closed := s.now, s.closed
+	old, closed := s.active, s.closed
 	if !closed {
-		s.now = o
+		s.active = o
 	}
 	s.mu.Unlock()
 	if closed {
-		o.end()
+		o.closeAndWait()
 		return nil, errClosed
 	}
 	if old != nil {
-		old.end()
+		old.closeAndWait()
 	}
 	return o, nil
 }
 
-func (s *sender) current() (*publisherConn, error) {
+func (s *sender) currentConn() (*publisherConn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.now != nil && s.now.ended() {
+	if s.active != nil && s.active.hasEnded() {
 		return nil, nil
 	}
-	return s.now, nil
+	return s.active, nil
 }
 
 // publish returns when the broker has confirmed the message, or an error with its outcome.
 func (s *sender) publish(ctx context.Context, p *publishing) error {
 	if err := ctx.Err(); err != nil {
-		return failed(unsent, err, "the message was not published")
+		return newPublishError(outcomeUnsent, err, "the message was not published")
 	}
-	o, err := s.conn(ctx)
+	o, err := s.getConn(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *sender) publish(ctx context.Context, p *publishing) error {
 	}
 	late := time.NewTimer(s.timeout)
 	defer late.Stop()
-	if err := o.await(ctx, p, late.C); err != nil {
+	if err := o.awaitConfirm(ctx, p, late.C); err != nil {
 		return err
 	}
 	return nil
@@ -113,10 +113,10 @@ func (s *sender) publish(ctx context.Context, p *publishing) error {
 func (s *sender) close() {
 	s.stop()
 	s.mu.Lock()
-	o := s.now
-	s.now, s.closed = nil, true
+	o := s.active
+	s.active, s.closed = nil, true
 	s.mu.Unlock()
 	if o != nil {
-		o.end()
+		o.closeAndWait()
 	}
 }

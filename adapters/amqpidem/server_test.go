@@ -102,7 +102,9 @@ func (s *server) start(tb assert.T) {
 	servers.Lock()
 	servers.all = append(servers.all, s)
 	servers.Unlock()
-	var ports [6]string // AMQP, management, distribution, port mapper, and two for the command line
+	forCommands, err := freeport.GetRow(4) // rabbitmqctl takes any of a range
+	assert.NoError(tb, err, "free ports")
+	var ports [4]string // AMQP, management, distribution, port mapper
 	for i := range ports {
 		ports[i], err = freeport.Get()
 		assert.NoError(tb, err, "a free port")
@@ -124,12 +126,9 @@ func (s *server) start(tb assert.T) {
 		"RABBITMQ_MNESIA_BASE=" + s.dir + "/mnesia", "RABBITMQ_LOG_BASE=" + s.dir + "/log", "RABBITMQ_PID_FILE=" + s.dir + "/pid",
 		"RABBITMQ_GENERATED_CONFIG_DIR=" + s.dir + "/gen", "RABBITMQ_FEATURE_FLAGS_FILE=" + s.dir + "/feature_flags",
 		"RABBITMQ_NODENAME=" + s.node, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0], "RABBITMQ_DIST_PORT=" + ports[2],
-		"ERL_EPMD_PORT=" + ports[3], "ERL_EPMD_ADDRESS=127.0.0.1", "RABBITMQ_CTL_DIST_PORT_MIN=" + ports[4], "RABBITMQ_CTL_DIST_PORT_MAX=" + ports[5],
+		"ERL_EPMD_PORT=" + ports[3], "ERL_EPMD_ADDRESS=127.0.0.1", "RABBITMQ_CTL_DIST_PORT_MIN=" + forCommands[0], "RABBITMQ_CTL_DIST_PORT_MAX=" + forCommands[3],
 		"RABBITMQ_ALLOW_INPUT=1", // the launcher becomes the server and so has its pid
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none",
-	}
-	if ports[4] > ports[5] {
-		s.env = append(s.env, "RABBITMQ_CTL_DIST_PORT_MIN="+ports[5], "RABBITMQ_CTL_DIST_PORT_MAX="+ports[4])
 	}
 	s.mapper = s.command(mapper, "-port", ports[3], "-address", "127.0.0.1")
 	assert.NoError(tb, s.mapper.Start(), "start epmd")
@@ -236,14 +235,14 @@ func (s *server) user(tb testing.TB, url, configure, write, read string) string 
 	return "amqp://" + name + ":secret@" + s.addr + "/" + vhost
 }
 
-// through returns a URL with another address.
-func through(url, addr string) string {
+// urlThrough returns a URL with another address.
+func urlThrough(url, addr string) string {
 	head, tail, _ := strings.Cut(url, "@")
 	return head + "@" + addr + tail[strings.Index(tail, "/"):]
 }
 
-// raw returns a plain client, for what the package does not do.
-func raw(tb testing.TB, url string) *amqp.Channel {
+// rawChannel returns a plain client, for what the package does not do.
+func rawChannel(tb testing.TB, url string) *amqp.Channel {
 	tb.Helper()
 	conn, err := amqp.Dial(url)
 	assert.NoError(tb, err, "dial")
@@ -253,8 +252,8 @@ func raw(tb testing.TB, url string) *amqp.Channel {
 	return ch
 }
 
-// depth returns how many messages of a queue wait.
-func depth(tb testing.TB, url, queue string) int {
+// queueDepth returns how many messages of a queue wait.
+func queueDepth(tb testing.TB, url, queue string) int {
 	tb.Helper()
 	conn, err := amqp.Dial(url)
 	assert.NoError(tb, err, "dial")

@@ -19,14 +19,14 @@ import (
 // of its disk or memory RabbitMQ stops reading from connections that publish, and acks must still
 // get through.
 type Source struct {
-	s     *settings
-	d     *dialer
-	out   *sender
-	ready chan *delivery
-	last  atomic.Pointer[link] // of the last delivery that Receive returned
-	life  context.Context      // until Close
-	stop  context.CancelFunc
-	work  sync.WaitGroup
+	settings *settings
+	dialer   *dialer
+	sender   *sender
+	ready    chan *delivery
+	lastLink atomic.Pointer[link] // of the last delivery that Receive returned
+	lifeCtx  context.Context      // until Close
+	stop     context.CancelFunc
+	work     sync.WaitGroup
 }
 
 var (
@@ -47,9 +47,9 @@ func Open(ctx context.Context, url, queue string, o *Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{s: settings, d: d, out: newSender(d, settings.PublishTimeout, nil), ready: make(chan *delivery, settings.Prefetch)}
-	s.life, s.stop = context.WithCancel(context.Background())
-	l, in, err := s.consume(ctx)
+	s := &Source{settings: settings, dialer: d, sender: newSender(d, settings.PublishTimeout, nil), ready: make(chan *delivery, settings.Prefetch)}
+	s.lifeCtx, s.stop = context.WithCancel(context.Background())
+	l, in, err := s.connect(ctx)
 	if err != nil {
 		s.stop()
 		return nil, err
@@ -58,13 +58,13 @@ func Open(ctx context.Context, url, queue string, o *Options) (*Source, error) {
 	return s, nil
 }
 
-// consume connects and starts to consume.
-func (s *Source) consume(ctx context.Context) (*link, <-chan amqp.Delivery, error) {
-	l, err := s.d.dial(ctx)
+// connect connects and starts to consume.
+func (s *Source) connect(ctx context.Context) (*link, <-chan amqp.Delivery, error) {
+	l, err := s.dialer.dial(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = s.s.declare(ctx, l)
+	err = s.settings.declare(ctx, l)
 	var in <-chan amqp.Delivery
 	if err == nil {
 		in, err = s.subscribe(ctx, l)
@@ -78,11 +78,11 @@ func (s *Source) consume(ctx context.Context) (*link, <-chan amqp.Delivery, erro
 
 func (s *Source) subscribe(ctx context.Context, l *link) (in <-chan amqp.Delivery, err error) {
 	defer context.AfterFunc(ctx, l.sever)()
-	if err = l.ch.Qos(s.s.Prefetch, 0, false); err == nil {
-		in, err = l.ch.Consume(s.s.queue, "", false, false, false, false, nil)
+	if err = l.channel.Qos(s.settings.Prefetch, 0, false); err == nil {
+		in, err = l.channel.Consume(s.settings.queue, "", false, false, false, false, nil)
 	}
 	if err != nil {
-		return nil, s.s.refused(ctx, l, err, "queue", s.s.queue)
+		return nil, s.settings.declareError(ctx, l, err, "queue", s.settings.queue)
 	}
 	return in, nil
 }
@@ -96,40 +96,41 @@ func (s *Source) run(l *link, in <-chan amqp.Delivery) {
 	for n := 1; ; n++ {
 		if l != nil {
 			began := time.Now()
-			s.pass(l, in)
+			s.passMessages(l, in)
 			l.close()
 			if time.Since(began) > lasted {
 				n = 1
 			}
 		}
-		if s.life.Err() != nil {
+		if s.lifeCtx.Err() != nil {
 			return
 		}
 		if l != nil {
-			s.s.Logger.Warn("amqpidem: a consumer's connection ended; it connects again"+unreadable(l.reason()), "queue", s.s.queue, "error", l.reason())
+			s.settings.Logger.Warn("amqpidem: a consumer's connection ended; it connects again"+unreadableAdvice(l.endReason()), "queue", s.settings.queue, "error", l.endReason())
 		}
-		wait, _ := waits.Next(s.life, n, 0)
-		if backoff.Pause(s.life, wait) != nil {
+		wait, _ := waits.Next(s.lifeCtx, n, 0)
+		if backoff.Pause(s.lifeCtx, wait) != nil {
 			return
 		}
 		var err error
-		if l, in, err = s.consume(s.life); err != nil && s.life.Err() == nil {
-			s.s.Logger.Warn("amqpidem: a consumer cannot connect again; it goes on trying", "queue", s.s.queue, "error", err)
+		if l, in, err = s.connect(s.lifeCtx); err != nil && s.lifeCtx.Err() == nil {
+			s.settings.Logger.Warn("amqpidem: a consumer cannot connect again; it goes on trying", "queue", s.settings.queue, "error", err)
 		}
 	}
 }
 
-// unreadable returns advice for the case that the client has ended the connection because it cannot
-// read a message.
-func unreadable(reason error) string {
+// unreadableAdvice returns advice for the case that the client has ended the connection because it
+// cannot read a message.
+func unreadableAdvice(reason error) string {
 	if reason == nil || !strings.Contains(reason.Error(), amqp.ErrSyntax.Reason) {
 		return ""
 	}
 	return "; it was sent a message whose headers are nested too deeply, or are too many, for the client, and will be again: take that message out of the queue by other means"
 }
 
-// pass hands over the messages of a link until it ends, the broker cancels the consumer, or Close.
-func (s *Source) pass(l *link, in <-chan amqp.Delivery) {
+// passMessages hands over the messages of a link until it ends, the broker cancels the consumer, or
+// Close.
+func (s *Source) passMessages(l *link, in <-chan amqp.Delivery) {
 	for {
 		select {
 		case d, ok := <-in:
@@ -138,14 +139,14 @@ func (s *Source) pass(l *link, in <-chan amqp.Delivery) {
 			}
 			select {
 			case s.ready <- newDelivery(s, l, d):
-			case <-l.gone: // the broker delivers it again
+			case <-l.done: // the broker delivers it again
 				return
-			case <-s.life.Done():
+			case <-s.lifeCtx.Done():
 				return
 			}
-		case <-l.gone:
+		case <-l.done:
 			return
-		case <-s.life.Done():
+		case <-s.lifeCtx.Done():
 			return
 		}
 	}
@@ -154,47 +155,47 @@ func (s *Source) pass(l *link, in <-chan amqp.Delivery) {
 // Receive implements [mqidem.Source].
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	switch {
-	case s.life.Err() != nil:
-		return nil, s.closed()
+	case s.lifeCtx.Err() != nil:
+		return nil, s.closedError()
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
 	for {
 		select {
 		case d := <-s.ready:
-			if d.link.ended() {
+			if d.link.hasEnded() {
 				continue // the broker delivers it again
 			}
-			d.link.out.Add(1)
-			s.last.Store(d.link)
+			d.link.heldDeliveries.Add(1)
+			s.lastLink.Store(d.link)
 			return d, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-s.life.Done():
-			return nil, s.closed()
+		case <-s.lifeCtx.Done():
+			return nil, s.closedError()
 		}
 	}
 }
 
-func (s *Source) closed() error {
-	return fmt.Errorf("amqpidem: the consumer of %q: %w", s.s.queue, mqidem.ErrSourceClosed)
+func (s *Source) closedError() error {
+	return fmt.Errorf("amqpidem: the consumer of %q: %w", s.settings.queue, mqidem.ErrSourceClosed)
 }
 
 // Full implements [mqidem.Limited]: the consumer holds as many messages as Options.Prefetch allows.
 func (s *Source) Full() bool {
-	l := s.last.Load()
-	return l != nil && !l.ended() && l.out.Load() >= int64(s.s.Prefetch)
+	l := s.lastLink.Load()
+	return l != nil && !l.hasEnded() && l.heldDeliveries.Load() >= int64(s.settings.Prefetch)
 }
 
 // HoldsFor implements [mqidem.Holder]: Options.TTL plus the longest of Options.Delays. It does not
 // know the policies of the broker.
-func (s *Source) HoldsFor(context.Context) (time.Duration, error) { return s.s.holdsFor(), nil }
+func (s *Source) HoldsFor(context.Context) (time.Duration, error) { return s.settings.holdsFor(), nil }
 
 // Close ends Receive and returns unsettled messages to the broker. It waits for what the source has
 // started, for some seconds if the broker does not answer.
 func (s *Source) Close() error {
 	s.stop()
-	s.out.close()
+	s.sender.close()
 	s.work.Wait()
 	return nil
 }

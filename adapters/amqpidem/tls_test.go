@@ -57,9 +57,9 @@ func behindTLS(t *testing.T, to string) (string, *x509.CertPool) {
 // certificate is refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
 	addr, roots := behindTLS(t, rabbit(t).addr)
-	secure := strings.Replace(through(url, addr), "amqp://", "amqps://", 1)
+	secure := strings.Replace(urlThrough(url, addr), "amqp://", "amqps://", 1)
 	var dials atomic.Int64
 	dialing := amqpidem.Dialing{
 		Logger: quiet, TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
@@ -73,7 +73,7 @@ func TestTLS(t *testing.T) {
 	assert.NoError(t, receive(t, s).Retry(t.Context(), time.Millisecond), "Retry")
 	assert.NoError(t, receive(t, s).Ack(t.Context()), "Ack")
 	assert.Equal(t, int(dials.Load()), 2, "connections")
-	_, err := amqpidem.Open(t.Context(), secure, queue, &amqpidem.Options{Dialing: quietly()})
+	_, err := amqpidem.Open(t.Context(), secure, queue, &amqpidem.Options{Dialing: quietDialing()})
 	assert.True(t, err != nil && !strings.Contains(err.Error(), "guest:"), "an unknown certificate is refused: %v", err)
 	assert.Contains(t, err.Error(), "certificate", "the error")
 }

@@ -32,16 +32,16 @@ func Declare(ctx context.Context, url, queue string, o *Options) error {
 	return s.declare(ctx, l)
 }
 
-// queue is a queue to declare.
-type queue struct {
+// queueSpec is a queue to declare.
+type queueSpec struct {
 	name string
 	args amqp.Table
 }
 
 // queues returns the work queue, the dead-letter queue and the delay queues.
-func (s *settings) queues() []queue {
-	work, deadLetters := amqp.Table{}, amqp.Table{amqp.QueueTypeArg: s.kind()}
-	toDeadLetters := s.deadLetter(work, s.deadLetterQueue())
+func (s *settings) queues() []queueSpec {
+	work, deadLetters := amqp.Table{}, amqp.Table{amqp.QueueTypeArg: s.queueType()}
+	toDeadLetters := s.setDeadLetterTarget(work, s.deadLetterQueue())
 	if s.TTL > 0 {
 		work[amqp.QueueMessageTTLArg] = s.TTL.Milliseconds()
 	}
@@ -50,29 +50,29 @@ func (s *settings) queues() []queue {
 		// each walk counts, and RabbitMQ 4 would drop a message after 20 of them
 		deadLetters["x-delivery-limit"] = int64(math.MaxInt32)
 	}
-	all := []queue{{s.queue, work}, {s.deadLetterQueue(), deadLetters}}
+	all := []queueSpec{{s.queue, work}, {s.deadLetterQueue(), deadLetters}}
 	for _, level := range s.levels {
-		delay := s.deadLetter(amqp.Table{}, s.queue)
+		delay := s.setDeadLetterTarget(amqp.Table{}, s.queue)
 		delay[amqp.QueueMessageTTLArg] = level
-		all = append(all, queue{s.delayQueue(level), delay})
+		all = append(all, queueSpec{s.delayQueue(level), delay})
 	}
 	return all
 }
 
-// kind returns the type of all queues. It is always set: a virtual host may have another default
-// type, and a quorum queue without a limit may have a default that drops a message after twenty
-// reads.
-func (s *settings) kind() string {
+// queueType returns the type of all queues. It is always set: a virtual host may have another
+// default type, and a quorum queue without a limit may have a default that drops a message after
+// twenty reads.
+func (s *settings) queueType() string {
 	if s.Quorum {
 		return amqp.QueueTypeQuorum
 	}
 	return amqp.QueueTypeClassic
 }
 
-// deadLetter makes a queue move its expired and refused messages to another queue.
-func (s *settings) deadLetter(args amqp.Table, to string) amqp.Table {
+// setDeadLetterTarget makes a queue move its expired and refused messages to another queue.
+func (s *settings) setDeadLetterTarget(args amqp.Table, to string) amqp.Table {
 	args["x-dead-letter-exchange"], args["x-dead-letter-routing-key"] = "", to
-	args[amqp.QueueTypeArg] = s.kind()
+	args[amqp.QueueTypeArg] = s.queueType()
 	if s.Quorum {
 		args["x-dead-letter-strategy"] = "at-least-once" // default: at most once
 		args[amqp.QueueOverflowArg] = amqp.QueueOverflowRejectPublish
@@ -86,34 +86,34 @@ func (s *settings) declare(ctx context.Context, l *link) error {
 	for _, q := range s.queues() {
 		var err error
 		if s.Passive {
-			_, err = l.ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
+			_, err = l.channel.QueueDeclarePassive(q.name, true, false, false, false, nil)
 		} else {
-			_, err = l.ch.QueueDeclare(q.name, true, false, false, false, q.args)
+			_, err = l.channel.QueueDeclare(q.name, true, false, false, false, q.args)
 		}
 		if err != nil {
-			return s.refused(ctx, l, err, "queue", q.name)
+			return s.declareError(ctx, l, err, "queue", q.name)
 		}
 	}
 	if s.Exchange == "" || s.Passive {
 		return nil
 	}
-	if err := l.ch.ExchangeDeclare(s.Exchange, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
-		return s.refused(ctx, l, err, "exchange", s.Exchange)
+	if err := l.channel.ExchangeDeclare(s.Exchange, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
+		return s.declareError(ctx, l, err, "exchange", s.Exchange)
 	}
 	for _, key := range s.Bindings {
-		if err := l.ch.QueueBind(s.queue, key, s.Exchange, false, nil); err != nil {
-			return s.refused(ctx, l, err, "binding to the exchange", s.Exchange)
+		if err := l.channel.QueueBind(s.queue, key, s.Exchange, false, nil); err != nil {
+			return s.declareError(ctx, l, err, "binding to the exchange", s.Exchange)
 		}
 	}
 	return nil
 }
 
-// refused returns an error with advice about a queue or an exchange.
-func (s *settings) refused(ctx context.Context, l *link, err error, what, name string) error {
+// declareError returns an error with advice about a queue or an exchange.
+func (s *settings) declareError(ctx context.Context, l *link, err error, what, name string) error {
 	var e *amqp.Error
 	if !errors.As(err, &e) || !e.Server {
-		if l.why.Load() != nil {
-			err = l.reason()
+		if l.closeErr.Load() != nil {
+			err = l.endReason()
 		}
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -125,9 +125,9 @@ func (s *settings) refused(ctx context.Context, l *link, err error, what, name s
 		return fmt.Errorf("amqpidem: the %s %q exists with other arguments; nothing was changed: use the Options that it was made with, or Options.Passive, "+
 			"or empty and delete it first: %w", what, name, err)
 	case amqp.NotFound:
-		return &refusal{ErrMissing, err, fmt.Sprintf("amqpidem: the %s %q does not exist; nothing was changed: make it with Declare, or leave out Options.Passive", what, name)}
+		return &brokerRefusal{ErrMissing, err, fmt.Sprintf("amqpidem: the %s %q does not exist; nothing was changed: make it with Declare, or leave out Options.Passive", what, name)}
 	case amqp.AccessRefused:
-		return &refusal{ErrDenied, err, fmt.Sprintf("amqpidem: no permission for the %s %q; nothing was changed: grant it, or have somebody else declare it and use Options.Passive "+
+		return &brokerRefusal{ErrDenied, err, fmt.Sprintf("amqpidem: no permission for the %s %q; nothing was changed: grant it, or have somebody else declare it and use Options.Passive "+
 			"(with the permissions to read the queue and to write to amq.default)", what, name)}
 	case amqp.ResourceLocked:
 		return fmt.Errorf("amqpidem: the %s %q is exclusively another connection's; nothing was changed: use another name: %w", what, name, err)

@@ -55,19 +55,19 @@ func second[V any](_ V, err error) error { return err }
 // own queue.
 func TestDelays(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	s := open(t, url, queue, &amqpidem.Options{Delays: []time.Duration{time.Hour, time.Minute, time.Hour + time.Nanosecond}, Dialing: quietly()})
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	s := open(t, url, queue, &amqpidem.Options{Delays: []time.Duration{time.Hour, time.Minute, time.Hour + time.Nanosecond}, Dialing: quietDialing()})
 	out := publisher(t, url, nil)
 	for after, level := range map[time.Duration]string{
 		time.Nanosecond: ".delay.60000", time.Minute: ".delay.60000", time.Minute + 1: ".delay.3600000", time.Hour + 1: ".delay.3600001",
 		24 * time.Hour: ".delay.3600001", 0: "", -1: "",
 	} {
-		before := depth(t, url, queue+level)
+		before := queueDepth(t, url, queue+level)
 		publish(t, out, queue, "m")
 		d := receive(t, s)
 		assert.NoError(t, d.Retry(t.Context(), after), "Retry")
 		if level != "" {
-			assert.Equal(t, depth(t, url, queue+level), before+1, "messages of level %q behind a wait of %v", level, after)
+			assert.Equal(t, queueDepth(t, url, queue+level), before+1, "messages of level %q behind a wait of %v", level, after)
 			continue
 		}
 		d = receive(t, s)
@@ -80,8 +80,8 @@ func TestDelays(t *testing.T) {
 // do. Nothing is changed.
 func TestOtherArguments(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	o := &amqpidem.Options{Delays: short, Dialing: quietly()}
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	o := &amqpidem.Options{Delays: short, Dialing: quietDialing()}
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, o), "Declare")
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, o), "Declare again")
 	other := *o
@@ -96,8 +96,8 @@ func TestOtherArguments(t *testing.T) {
 // TestMissing: the error names what is missing.
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	_, err := amqpidem.Open(t.Context(), url, queue, &amqpidem.Options{Passive: true, Dialing: quietly()})
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	_, err := amqpidem.Open(t.Context(), url, queue, &amqpidem.Options{Passive: true, Dialing: quietDialing()})
 	assert.ErrorIs(t, err, amqpidem.ErrMissing, "Open of a missing queue")
 	assert.Contains(t, err.Error(), `the queue "`+queue+`" does not exist`, "the error")
 	_, err = amqpidem.OpenDeadLetters(t.Context(), url, queue, nil)
@@ -119,8 +119,8 @@ func TestMissing(t *testing.T) {
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := rabbit(t)
-	url, queue := s.vhost(t), unique()
-	o := &amqpidem.Options{Delays: short, Exchange: "events", Dialing: quietly()}
+	url, queue := s.vhost(t), uniqueQueue()
+	o := &amqpidem.Options{Delays: short, Exchange: "events", Dialing: quietDialing()}
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, o), "Declare")
 	consumer := s.user(t, url, "^$", `^amq\.default$`, "^"+queue)
 	_, err := amqpidem.Open(t.Context(), consumer, queue, o)
@@ -157,8 +157,8 @@ func TestPermissions(t *testing.T) {
 func TestExchange(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
-	stock := open(t, url, "stock", &amqpidem.Options{Delays: short, Exchange: "orders", Bindings: []string{"order.*"}, Dialing: quietly()})
-	points := open(t, url, "points", &amqpidem.Options{Delays: short, Exchange: "orders", Dialing: quietly()})
+	stock := open(t, url, "stock", &amqpidem.Options{Delays: short, Exchange: "orders", Bindings: []string{"order.*"}, Dialing: quietDialing()})
+	points := open(t, url, "points", &amqpidem.Options{Delays: short, Exchange: "orders", Dialing: quietDialing()})
 	out := publisher(t, url, &amqpidem.PublisherOptions{Exchange: "orders"})
 	publish(t, out, "order.made", "both")
 	publish(t, out, "user.made", "points only")
@@ -169,8 +169,8 @@ func TestExchange(t *testing.T) {
 	d = receive(t, stock)
 	assert.Equal(t, d.Message().Header(amqpidem.HeaderRoutingKey), "order.made", "the routing key of a later try")
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
-	assert.Equal(t, len(drain(t, url, "stock", stock)), 0, "more for one")
-	assert.Equal(t, drain(t, url, "points", points), map[string]int{"both": 1, "points only": 1}, "the other one")
+	assert.Equal(t, len(drainQueue(t, url, "stock", stock)), 0, "more for one")
+	assert.Equal(t, drainQueue(t, url, "points", points), map[string]int{"both": 1, "points only": 1}, "the other one")
 }
 
 // TestHoldsFor: the broker drops messages after the TTL. A copy may have waited for the longest
@@ -179,7 +179,7 @@ func TestHoldsFor(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
 	for queue, c := range map[string]struct{ ttl, want time.Duration }{"none": {0, 0}, "some": {time.Hour, time.Hour + time.Minute}} {
-		s := open(t, url, queue, &amqpidem.Options{TTL: c.ttl, Delays: short, Dialing: quietly()})
+		s := open(t, url, queue, &amqpidem.Options{TTL: c.ttl, Delays: short, Dialing: quietDialing()})
 		got, err := s.HoldsFor(t.Context())
 		assert.NoError(t, err, "HoldsFor")
 		assert.Equal(t, got, c.want, "HoldsFor with TTL %v", c.ttl)
@@ -193,13 +193,13 @@ func TestBrokerDeadLetters(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
 	for _, quorum := range []bool{false, true} {
-		queue := unique()
-		o := &amqpidem.Options{Quorum: quorum, Delays: short, TTL: 10 * time.Second, Dialing: quietly()}
+		queue := uniqueQueue()
+		o := &amqpidem.Options{Quorum: quorum, Delays: short, TTL: 10 * time.Second, Dialing: quietDialing()}
 		assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, o), "Declare")
 		publish(t, publisher(t, url, nil), queue, "late")
-		eventually(t, "it is a dead letter", func() bool { return depth(t, url, queue+".dead") == 1 })
+		eventually(t, "it is a dead letter", func() bool { return queueDepth(t, url, queue+".dead") == 1 })
 		p := deadLetters(t, url, queue)
-		found := look(t, p)
+		found := listDead(t, p)
 		assert.Equal(t, found[0].Reason.Why, mqidem.DeadUnreadable, "why")
 		assert.Contains(t, found[0].Reason.Error, "TTL", "the reason")
 		assert.True(t, time.Since(found[0].Reason.At) < 10*time.Minute, "when: %v", found[0].Reason.At)
@@ -218,8 +218,8 @@ func TestBrokerDeadLetters(t *testing.T) {
 // TestDeliveryLimit: a quorum queue dead-letters a message whose consumers die.
 func TestDeliveryLimit(t *testing.T) {
 	t.Parallel()
-	url, queue := rabbit(t).vhost(t), unique()
-	o := &amqpidem.Options{Quorum: true, DeliveryLimit: 2, Delays: short, Dialing: quietly()}
+	url, queue := rabbit(t).vhost(t), uniqueQueue()
+	o := &amqpidem.Options{Quorum: true, DeliveryLimit: 2, Delays: short, Dialing: quietDialing()}
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, queue, o), "Declare")
 	publish(t, publisher(t, url, nil), queue, "deadly")
 	for n := 1; n <= 3; n++ {
@@ -227,8 +227,8 @@ func TestDeliveryLimit(t *testing.T) {
 		assert.Equal(t, receive(t, s).Message().Deliveries, n, "deliveries")
 		assert.NoError(t, s.Close(), "Close")
 	}
-	eventually(t, "it is a dead letter", func() bool { return depth(t, url, queue+".dead") == 1 })
-	found := look(t, deadLetters(t, url, queue))
+	eventually(t, "it is a dead letter", func() bool { return queueDepth(t, url, queue+".dead") == 1 })
+	found := listDead(t, deadLetters(t, url, queue))
 	assert.Equal(t, found[0].Reason.Why, mqidem.DeadTries, "why")
 	assert.Contains(t, found[0].Reason.Error, "x-delivery-limit", "the reason")
 }
@@ -239,7 +239,7 @@ func TestArguments(t *testing.T) {
 	url := rabbit(t).vhost(t)
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, "q", &amqpidem.Options{Quorum: true, TTL: time.Hour, Delays: []time.Duration{time.Second}}), "Declare")
 	again := func(queue string, args amqp.Table) {
-		_, err := raw(t, url).QueueDeclare(queue, true, false, false, false, args)
+		_, err := rawChannel(t, url).QueueDeclare(queue, true, false, false, false, args)
 		assert.NoError(t, err, "the same arguments for %s", queue)
 	}
 	again("q", amqp.Table{

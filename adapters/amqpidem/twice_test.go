@@ -24,14 +24,14 @@ func TestSameMessageInABatch(t *testing.T) {
 		assert.NoError(t, err, "publish")
 	}
 	assert.True(t, time.Since(begun) < 10*time.Minute, "nothing waited for its time to pass")
-	eventually(t, "all of them are there", func() bool { return depth(t, url, "q") == 4 })
+	eventually(t, "all of them are there", func() bool { return queueDepth(t, url, "q") == 4 })
 }
 
 // A queue that was declared without a type, which then is classic, is accepted as it is.
 func TestQueueWithoutAType(t *testing.T) {
 	t.Parallel()
 	url := rabbit(t).vhost(t)
-	_, err := raw(t, url).QueueDeclare("q.dead", true, false, false, false, nil)
+	_, err := rawChannel(t, url).QueueDeclare("q.dead", true, false, false, false, nil)
 	assert.NoError(t, err, "declare")
 	assert.NoError(t, amqpidem.Declare(t.Context(), url, "q", nil), "Declare")
 }

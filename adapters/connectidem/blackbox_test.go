@@ -23,8 +23,8 @@ import (
 
 type text = wrapperspb.StringValue
 
-// failure returns an error of the suite as an error of Connect.
-func failure(f *rpcidemtest.Error) error {
+// connectError returns an error of the suite as an error of Connect.
+func connectError(f *rpcidemtest.Error) error {
 	e := connect.NewError(connect.Code(f.Code), errors.New(f.Message))
 	add := func(m proto.Message) {
 		if d, err := connect.NewErrorDetail(m); err == nil {
@@ -52,7 +52,7 @@ func between(b func(func()) *rpcidemtest.Error) connect.UnaryInterceptorFunc {
 				return next(ctx, req)
 			}
 			if f := b(func() { resp, err = next(ctx, req) }); f != nil {
-				return nil, failure(f)
+				return nil, connectError(f)
 			}
 			return resp, err
 		}
@@ -63,7 +63,7 @@ func handler(m rpcidemtest.Method, o ...connect.HandlerOption) http.Handler {
 	return connect.NewUnaryHandler(rpcidemtest.Path, func(ctx context.Context, req *connect.Request[text]) (*connect.Response[text], error) {
 		reply, failed := m(ctx, req.Msg.GetValue())
 		if failed != nil {
-			return nil, failure(failed)
+			return nil, connectError(failed)
 		}
 		return connect.NewResponse(wrapperspb.String(reply)), nil
 	}, o...)

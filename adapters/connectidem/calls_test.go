@@ -19,9 +19,9 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/connectidem"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
 	"github.com/retrysafe/retrysafe/rpcidem/rpcidemtest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 func engine(t *testing.T) *retrysafe.Engine {

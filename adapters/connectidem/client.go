@@ -39,22 +39,22 @@ func Client(o *rpcidem.ClientOptions) connect.Interceptor {
 				header.Set(own.Metadata, line)
 			}
 			own.Retry.Do(ctx, func() *rpcidem.Failure {
-				if resp, err = next(ctx, &keyed{req, header.Clone()}); err == nil {
+				if resp, err = next(ctx, &keyedRequest{req, header.Clone()}); err == nil {
 					return nil
 				}
-				return failure(err)
+				return parseFailure(err)
 			})
 			return resp, err
 		}
 	})
 }
 
-// keyed is one try of a request. It has its own header, since that of an earlier try may still be
-// being sent.
-type keyed struct {
+// keyedRequest is one try of a request. It has its own header, since that of an earlier try may
+// still be being sent.
+type keyedRequest struct {
 	connect.AnyRequest
 	header http.Header
 }
 
 // Header returns the try's header.
-func (k *keyed) Header() http.Header { return k.header }
+func (k *keyedRequest) Header() http.Header { return k.header }

@@ -22,14 +22,14 @@ const typeURL = "type.googleapis.com/"
 // asError returns a refusal as an error of Connect.
 func asError(r *rpcidem.Refusal) error {
 	err := connect.NewError(connect.Code(r.Code), errors.New(r.Message))
-	add(err, &errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain})
+	addDetail(err, &errdetails.ErrorInfo{Reason: r.Reason, Domain: rpcidem.Domain})
 	if r.RetryAfter > 0 {
-		add(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
+		addDetail(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
 	}
 	return err
 }
 
-func add(err *connect.Error, m proto.Message) {
+func addDetail(err *connect.Error, m proto.Message) {
 	if d, e := connect.NewErrorDetail(m); e == nil {
 		err.AddDetail(d)
 	}
@@ -58,7 +58,7 @@ func statusOf(err error) *spb.Status {
 func errorOf(st *spb.Status) *connect.Error {
 	err := connect.NewError(connect.Code(st.GetCode()), errors.New(st.GetMessage())) //nolint:gosec // a code
 	for _, d := range st.GetDetails() {
-		add(err, d)
+		addDetail(err, d)
 	}
 	return err
 }
@@ -71,8 +71,8 @@ func withMeta(err *connect.Error, of error) error {
 	return err
 }
 
-// failure parses the error of a call.
-func failure(err error) *rpcidem.Failure {
+// parseFailure parses the error of a call.
+func parseFailure(err error) *rpcidem.Failure {
 	e, ok := errors.AsType[*connect.Error](err)
 	if !ok || e == nil {
 		return &rpcidem.Failure{Code: rpcidem.Code(statusOf(err).GetCode())} //nolint:gosec // a code
@@ -100,5 +100,5 @@ func Reason(err error) (string, bool) {
 	if err == nil {
 		return "", false
 	}
-	return failure(err).Refused()
+	return parseFailure(err).Refused()
 }

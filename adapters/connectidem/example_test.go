@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/connectidem"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // An order that is sent twice with one key is placed once. The handler and the client stand for

@@ -29,20 +29,20 @@ var codec = rpcidem.Codec[proto.Message]{
 	},
 }
 
-// replay is a stored answer. Only package connect can make a [connect.AnyResponse], so replay
-// embeds another one for header and trailer, and returns its own message. Connect needs nothing
-// else of a handler's answer.
-type replay struct {
+// replayedResponse is a stored answer. Only package connect can make a [connect.AnyResponse], so
+// it embeds another one for header and trailer, and returns its own message. Connect needs
+// nothing else of a handler's answer.
+type replayedResponse struct {
 	*connect.Response[emptypb.Empty]
 	message proto.Message
 }
 
 // Any returns the message.
-func (r *replay) Any() any { return r.message }
+func (r *replayedResponse) Any() any { return r.message }
 
-// read returns a stored answer: a message of the method's type, or an error. schema is the schema
-// of the method, if it is known.
-func read(r *rpcidem.Reply, schema any) (connect.AnyResponse, error) {
+// readReply returns a stored answer: a message of the method's type, or an error. schema is the
+// schema of the method, if it is known.
+func readReply(r *rpcidem.Reply, schema any) (connect.AnyResponse, error) {
 	if r.Code != rpcidem.OK {
 		st := new(spb.Status)
 		if refusal := codec.Status(r, st, st.GetCode); refusal != nil {
@@ -57,5 +57,5 @@ func read(r *rpcidem.Reply, schema any) (connect.AnyResponse, error) {
 	if refusal != nil {
 		return nil, asError(refusal)
 	}
-	return &replay{connect.NewResponse(&emptypb.Empty{}), m}, nil
+	return &replayedResponse{connect.NewResponse(&emptypb.Empty{}), m}, nil
 }

@@ -20,13 +20,13 @@ import (
 // A replayed answer is not a *connect.Response of the method's type. Interceptors before this one
 // get the message from Any.
 func Server(e *retrysafe.Engine, o *rpcidem.Options) connect.Interceptor {
-	return &server{guard: rpcidem.NewGuard(e, o)}
+	return &serverInterceptor{guard: rpcidem.NewGuard(e, o)}
 }
 
-type server struct{ guard *rpcidem.Guard }
+type serverInterceptor struct{ guard *rpcidem.Guard }
 
 // WrapUnary guards a unary method.
-func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (s *serverInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (resp connect.AnyResponse, err error) {
 		spec := req.Spec()
 		if spec.IsClient || spec.IdempotencyLevel == connect.IdempotencyNoSideEffects || req.HTTPMethod() == http.MethodGet {
@@ -51,24 +51,24 @@ func (s *server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, asError(refusal)
 		}
 		if name, value := served.Metadata(); name != "" {
-			tell(ctx, name, value)
+			setReplyHeader(ctx, name, value)
 		}
 		if served.Replayed {
-			return read(reply, spec.Schema)
+			return readReply(reply, spec.Schema)
 		}
 		return resp, err
 	}
 }
 
-// tell sets a header field of the answer, whether it is a message or an error.
-func tell(ctx context.Context, name, value string) {
+// setReplyHeader sets a header field of the answer, whether it is a message or an error.
+func setReplyHeader(ctx context.Context, name, value string) {
 	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
 		info.ResponseHeader().Set(name, value)
 	}
 }
 
 // WrapStreamingHandler refuses streams with a key.
-func (s *server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (s *serverInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		if s.guard.Guards(conn.Spec().Procedure) && s.guard.Keyed(conn.RequestHeader().Values) {
 			return asError(rpcidem.NewRefusal("STREAM_NOT_GUARDED", nil))
@@ -78,6 +78,6 @@ func (s *server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 }
 
 // WrapStreamingClient passes on streams of clients.
-func (s *server) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (s *serverInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/echoidem"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpidem/httpidemtest"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // serve starts a server of HTTP/1.1 and HTTP/2.

@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// outcome is the field in which a handler tells the guard what it did; it is not sent to the
+// outcomeHeader is the field in which a handler tells the guard what it did; it is not sent to the
 // client.
-const outcome = "Idempotency-Outcome"
+const outcomeHeader = "Idempotency-Outcome"
 
 // Middleware guards the handlers that come after it. A duplicate gets the first answer. Inside, the
 // request and the response of the context are those of the guard: what handlers write is held back
@@ -28,7 +28,7 @@ func Middleware(m *httpidem.Middleware) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) (err error) {
 			front, request := c.Response(), c.Request()
-			around := &early{front}
+			around := &earlyWriter{front}
 			m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if w == http.ResponseWriter(around) { // nothing is guarded
 					c.SetRequest(r)
@@ -36,7 +36,7 @@ func Middleware(m *httpidem.Middleware) echo.MiddlewareFunc {
 					err = next(c)
 					return
 				}
-				c.SetResponse(&early{echo.NewResponse(w, c.Logger())})
+				c.SetResponse(&earlyWriter{echo.NewResponse(w, c.Logger())})
 				c.SetRequest(r)
 				defer func() {
 					c.SetResponse(front)
@@ -45,7 +45,7 @@ func Middleware(m *httpidem.Middleware) echo.MiddlewareFunc {
 				if err = next(c); err == nil {
 					return
 				}
-				mark(w, r, err)
+				markOutcome(w, r, err)
 				err = retrysafe.Unmarked(err)
 				c.Echo().HTTPErrorHandler(c, err)
 			})).ServeHTTP(around, request)
@@ -54,11 +54,11 @@ func Middleware(m *httpidem.Middleware) echo.MiddlewareFunc {
 	}
 }
 
-// mark tells the guard what a marked error means.
-func mark(w http.ResponseWriter, r *http.Request, err error) {
+// markOutcome tells the guard what a marked error means.
+func markOutcome(w http.ResponseWriter, r *http.Request, err error) {
 	switch o, _ := retrysafe.Marked(err); o {
 	case retrysafe.NotDone:
-		w.Header().Set(outcome, "not-executed")
+		w.Header().Set(outcomeHeader, "not-executed")
 	case retrysafe.Doubtful:
 		if a, ok := retrysafe.AttemptFrom(r.Context()); ok {
 			// if the store fails, the lease expires, and the key is in doubt

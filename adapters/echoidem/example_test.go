@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/echoidem"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // An order that is sent twice with one key is placed once; an error is replayed too.

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/ginidem"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpidem/httpidemtest"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 func TestMain(m *testing.M) {

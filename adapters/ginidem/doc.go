@@ -4,7 +4,7 @@
 //	idem := httpidem.New(engine, &httpidem.Options{Tenant: tenant, Binding: binding, Key: httpidem.Required})
 //	router.POST("/orders", ginidem.Middleware(idem), createOrder)
 //
-// docs/howto/gin-redis.md has a whole program, with a store in Redis.
+// docs/rpc.md has a whole program, with a store in Redis.
 //
 // A 500 of createOrder is stored and replayed like any other answer, for the whole retention, since
 // it may have come after an effect. If createOrder certainly did nothing, it calls

@@ -20,7 +20,7 @@ func Middleware(m *httpidem.Middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		outerWriter, outerRequest := c.Writer, c.Request
 		ran := false
-		front := &outer{outerWriter}
+		front := &outerResponse{outerWriter}
 		m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ran = true
 			c.Request = r
@@ -29,7 +29,7 @@ func Middleware(m *httpidem.Middleware) gin.HandlerFunc {
 				c.Next()
 				return
 			}
-			own := newInner(w, r, outerWriter.Status())
+			own := newInnerResponse(w, r, outerWriter.Status())
 			c.Writer = own
 			c.Next()
 			own.WriteHeaderNow()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/goredisclient"
-	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
 )
 
 // The program has a client of go-redis already.

@@ -21,7 +21,7 @@ import (
 
 // Client implements [redisclient.Client] and every optional interface. It is safe for concurrent
 // use.
-type Client struct{ r redis.UniversalClient }
+type Client struct{ client redis.UniversalClient }
 
 var (
 	_ redisclient.Client     = (*Client)(nil)
@@ -45,43 +45,43 @@ func New(r redis.UniversalClient) (*Client, error) {
 
 // Eval implements [redisclient.Client].
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
-	return within(ctx, func() redisclient.Reply {
-		r := reply(c.r.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...))
+	return waitWithContext(ctx, func() redisclient.Reply {
+		r := toReply(c.client.EvalSha(ctx, call.Script.SHA1, call.Keys, scriptArgs(call)...))
 		if r.UnknownScript() {
-			r = reply(c.r.Eval(ctx, call.Script.Source, call.Keys, args(call)...))
+			r = toReply(c.client.Eval(ctx, call.Script.Source, call.Keys, scriptArgs(call)...))
 		}
 		return r
-	}, failed)
+	}, failedReply)
 }
 
 // EvalMany implements [redisclient.Pipeliner].
 func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redisclient.Reply {
-	return within(ctx, func() []redisclient.Reply {
+	return waitWithContext(ctx, func() []redisclient.Reply {
 		return redisclient.SendMany(calls, !c.Joins(), func(calls []redisclient.Call, whole bool) []redisclient.Reply {
-			p := c.r.Pipeline()
+			p := c.client.Pipeline()
 			cmds := make([]*redis.Cmd, len(calls))
 			for i, call := range calls {
 				if whole {
-					cmds[i] = p.Eval(ctx, call.Script.Source, call.Keys, args(call)...)
+					cmds[i] = p.Eval(ctx, call.Script.Source, call.Keys, scriptArgs(call)...)
 				} else {
-					cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...)
+					cmds[i] = p.EvalSha(ctx, call.Script.SHA1, call.Keys, scriptArgs(call)...)
 				}
 			}
 			_, _ = p.Exec(ctx) // each command has its own error
 			replies := make([]redisclient.Reply, len(calls))
 			for i, cmd := range cmds {
-				replies[i] = reply(cmd)
+				replies[i] = toReply(cmd)
 			}
 			return replies
 		})
 	}, func(err error) []redisclient.Reply {
-		return slices.Repeat([]redisclient.Reply{failed(err)}, len(calls))
+		return slices.Repeat([]redisclient.Reply{failedReply(err)}, len(calls))
 	})
 }
 
 // Joins implements [redisclient.Joiner].
 func (c *Client) Joins() bool {
-	_, cluster := c.r.(*redis.ClusterClient)
+	_, cluster := c.client.(*redis.ClusterClient)
 	return !cluster
 }
 
@@ -91,10 +91,10 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 		r     redisclient.Reply
 		acked int
 	}
-	got := within(ctx, func() both {
-		node, err := c.node(ctx, call.Keys[0])
+	got := waitWithContext(ctx, func() both {
+		node, err := c.nodeFor(ctx, call.Keys[0])
 		if err != nil {
-			return both{redisclient.Reply{Err: convert(err)}, 0}
+			return both{redisclient.Reply{Err: convertError(err)}, 0}
 		}
 		run := func(script func(redis.Pipeliner) *redis.Cmd) both {
 			// One pipeline is one connection. So would be node.Conn, but that has a data race
@@ -104,28 +104,32 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 			acks := p.Do(ctx, "WAIT", replicas, wait.Milliseconds())
 			_, _ = p.Exec(ctx)
 			n, _ := acks.Int()
-			return both{reply(eval), n}
+			return both{toReply(eval), n}
 		}
-		b := run(func(p redis.Pipeliner) *redis.Cmd { return p.EvalSha(ctx, call.Script.SHA1, call.Keys, args(call)...) })
+		b := run(func(p redis.Pipeliner) *redis.Cmd {
+			return p.EvalSha(ctx, call.Script.SHA1, call.Keys, scriptArgs(call)...)
+		})
 		if b.r.UnknownScript() {
-			b = run(func(p redis.Pipeliner) *redis.Cmd { return p.Eval(ctx, call.Script.Source, call.Keys, args(call)...) })
+			b = run(func(p redis.Pipeliner) *redis.Cmd {
+				return p.Eval(ctx, call.Script.Source, call.Keys, scriptArgs(call)...)
+			})
 		}
 		return b
-	}, func(err error) both { return both{r: failed(err)} })
+	}, func(err error) both { return both{r: failedReply(err)} })
 	return got.r, got.acked
 }
 
-// node returns the server that owns the key.
-func (c *Client) node(ctx context.Context, key string) (*redis.Client, error) {
-	if cluster, ok := c.r.(*redis.ClusterClient); ok {
+// nodeFor returns the server that owns the key.
+func (c *Client) nodeFor(ctx context.Context, key string) (*redis.Client, error) {
+	if cluster, ok := c.client.(*redis.ClusterClient); ok {
 		return cluster.MasterForKey(ctx, key)
 	}
-	return c.r.(*redis.Client), nil //nolint:errcheck,forcetypeassert // New has looked
+	return c.client.(*redis.Client), nil //nolint:errcheck,forcetypeassert // New has looked
 }
 
 // Subscribe implements [redisclient.Subscriber].
 func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload string)) error {
-	sub := c.r.Subscribe(ctx, channel)
+	sub := c.client.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
 	// otherwise it would wait for its own time-out
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
@@ -136,7 +140,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 			return ended
 		}
 		if err != nil {
-			return convert(err)
+			return convertError(err)
 		}
 		switch m := m.(type) {
 		case *redis.Subscription:
@@ -150,11 +154,11 @@ func (c *Client) Subscribe(ctx context.Context, channel string, on func(payload 
 // EachPrimary implements [redisclient.Nodes].
 func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
 	one := func(ctx context.Context, node *redis.Client) error {
-		return f(ctx, doing(node))
+		return f(ctx, commandFunc(node))
 	}
-	cluster, ok := c.r.(*redis.ClusterClient)
+	cluster, ok := c.client.(*redis.ClusterClient)
 	if !ok {
-		return one(ctx, c.r.(*redis.Client)) //nolint:errcheck,forcetypeassert // New has looked
+		return one(ctx, c.client.(*redis.Client)) //nolint:errcheck,forcetypeassert // New has looked
 	}
 	// ForEachMaster calls f concurrently for all masters; EachPrimary promises one after the other.
 	var nodes []*redis.Client
@@ -175,9 +179,9 @@ func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(c
 	return err
 }
 
-// within calls f. If ctx ends first, it returns ended(ctx's error), although f may still be
-// running.
-func within[T any](ctx context.Context, f func() T, ended func(error) T) T {
+// waitWithContext calls f. If ctx ends first, it returns ended(ctx's error), although f may still
+// be running.
+func waitWithContext[T any](ctx context.Context, f func() T, ended func(error) T) T {
 	if ctx.Done() == nil {
 		return f()
 	}
@@ -191,9 +195,9 @@ func within[T any](ctx context.Context, f func() T, ended func(error) T) T {
 	}
 }
 
-func failed(err error) redisclient.Reply { return redisclient.Reply{Err: err} }
+func failedReply(err error) redisclient.Reply { return redisclient.Reply{Err: err} }
 
-func args(call redisclient.Call) []any {
+func scriptArgs(call redisclient.Call) []any {
 	all := make([]any, len(call.Args))
 	for i, a := range call.Args {
 		all[i] = a
@@ -201,7 +205,7 @@ func args(call redisclient.Call) []any {
 	return all
 }
 
-func reply(cmd *redis.Cmd) redisclient.Reply {
+func toReply(cmd *redis.Cmd) redisclient.Reply {
 	v, err := cmd.Result()
 	if errors.Is(err, redis.Nil) {
 		return redisclient.Reply{}
@@ -209,11 +213,11 @@ func reply(cmd *redis.Cmd) redisclient.Reply {
 	if m, ok := v.(map[any]any); ok { // from RESP3
 		v = redisclient.Pairs(m)
 	}
-	return redisclient.Reply{Value: v, Err: convert(err)}
+	return redisclient.Reply{Value: v, Err: convertError(err)}
 }
 
-// convert separates a refusal of the server from an error of the connection.
-func convert(err error) error {
+// convertError separates a refusal of the server from an error of the connection.
+func convertError(err error) error {
 	var refused redis.Error
 	if errors.As(err, &refused) {
 		return redisclient.Error(refused.Error())

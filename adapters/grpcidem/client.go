@@ -36,7 +36,7 @@ func UnaryClient(o *rpcidem.ClientOptions) grpc.UnaryClientInterceptor {
 			if err = invoker(ctx, method, req, reply, cc, opts...); err == nil {
 				return nil
 			}
-			return failureOf(err)
+			return parseFailure(err)
 		})
 		return err
 	}

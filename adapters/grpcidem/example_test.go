@@ -13,9 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/grpcidem"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
 	"github.com/retrysafe/retrysafe/rpcidem/rpcidemtest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // An order that is sent twice with one key is placed once. The service stands for generated code.

@@ -26,8 +26,8 @@ var codec = rpcidem.Codec[proto.Message]{
 	},
 }
 
-// read returns a stored answer: a message, or the error of a status.
-func read(r *rpcidem.Reply) (any, error) {
+// readReply returns a stored answer: a message, or the error of a status.
+func readReply(r *rpcidem.Reply) (any, error) {
 	if r.Code != rpcidem.OK {
 		s := new(spb.Status)
 		if refusal := codec.Status(r, s, s.GetCode); refusal != nil {

@@ -40,7 +40,7 @@ func UnaryServer(e *retrysafe.Engine, o *rpcidem.Options) grpc.UnaryServerInterc
 			_ = grpc.SetHeader(ctx, metadata.Pairs(name, value))
 		}
 		if served.Replayed {
-			return read(reply)
+			return readReply(reply)
 		}
 		return resp, err
 	}

@@ -45,8 +45,8 @@ func withText(st *status.Status) *status.Status {
 	return status.FromProto(own)
 }
 
-// failureOf parses the error of a call.
-func failureOf(err error) *rpcidem.Failure {
+// parseFailure parses the error of a call.
+func parseFailure(err error) *rpcidem.Failure {
 	st := status.Convert(err)
 	f := &rpcidem.Failure{Code: rpcidem.Code(st.Code())}
 	for _, d := range st.Details() {
@@ -64,5 +64,5 @@ func failureOf(err error) *rpcidem.Failure {
 
 // Reason returns the reason of a refusal of package rpcidem. It returns false for any other error.
 func Reason(err error) (string, bool) {
-	return failureOf(err).Refused()
+	return parseFailure(err).Refused()
 }

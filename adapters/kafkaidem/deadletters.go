@@ -15,11 +15,11 @@ type DeadLetters struct {
 	cl         *kgo.Client
 	o          Options
 	connection []kgo.Opt
-	alone      chan struct{} // one message is written at a time
+	writing    chan struct{} // one message is written at a time
 }
 
 func newDeadLetters(cl *kgo.Client, o Options, connection []kgo.Opt) *DeadLetters {
-	return &DeadLetters{cl: cl, o: o, connection: connection, alone: make(chan struct{}, 1)}
+	return &DeadLetters{cl: cl, o: o, connection: connection, writing: make(chan struct{}, 1)}
 }
 
 var _ mqidem.DeadLetters = (*DeadLetters)(nil)
@@ -35,7 +35,7 @@ func OpenDeadLetters(ctx context.Context, options *Options, connection ...kgo.Op
 	if err != nil {
 		return nil, fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
 	}
-	if _, err := find(ctx, cl, o.DeadTopic, o.Timeout); err != nil {
+	if _, err := findTopic(ctx, cl, o.DeadTopic, o.Timeout); err != nil {
 		cl.Close()
 		return nil, fmt.Errorf("kafkaidem: cannot open the topic %s; Create makes it: %w", o.DeadTopic, err)
 	}
@@ -48,37 +48,37 @@ func (p *DeadLetters) Close() error {
 	return nil
 }
 
-// write produces one record, and returns when it is confirmed. It sends one record at a time: the
-// client would put several into one batch, which may be too large even if no record is.
-func (p *DeadLetters) write(ctx context.Context, r *kgo.Record) error {
+// produceOne produces one record, and returns when it is confirmed. It sends one record at a time:
+// the client would put several into one batch, which may be too large even if no record is.
+func (p *DeadLetters) produceOne(ctx context.Context, r *kgo.Record) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
 	select {
-	case p.alone <- struct{}{}:
+	case p.writing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-p.alone }()
-	return produce(ctx, p.cl, []*kgo.Record{r})[0]
+	defer func() { <-p.writing }()
+	return produceAll(ctx, p.cl, []*kgo.Record{r})[0]
 }
 
-// add writes a dead letter.
-func (p *DeadLetters) add(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
-	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
-		r := record(p.o.DeadTopic, m)
+// addDeadLetter writes a dead letter.
+func (p *DeadLetters) addDeadLetter(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
+	err := mqidem.Fit(m, why, isTooLarge, func(m *mqidem.Message, packed []byte) error {
+		r := recordOf(p.o.DeadTopic, m)
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: mqidem.HeaderDead, Value: packed})
-		return p.write(ctx, r)
+		return p.produceOne(ctx, r)
 	})
 	if err != nil {
-		return fmt.Errorf("the dead letter is not confirmed: %w", explain(err))
+		return fmt.Errorf("the dead letter is not confirmed: %w", explainError(err))
 	}
 	return nil
 }
 
 // Send implements mqidem.DeadLetters.
 func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
-	if err := p.write(ctx, record(m.Source, m)); err != nil {
-		return fmt.Errorf("kafkaidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", explain(err))
+	if err := p.produceOne(ctx, recordOf(m.Source, m)); err != nil {
+		return fmt.Errorf("kafkaidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", explainError(err))
 	}
 	return nil
 }
@@ -89,17 +89,17 @@ func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 // walk shows them again. Messages that are kept before a removed one are written again at the end.
 // If the topic has several partitions, each has its own order, and one comes after the other.
 func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
-	topic, err := find(ctx, p.cl, p.o.DeadTopic, p.o.Timeout)
+	topic, err := findTopic(ctx, p.cl, p.o.DeadTopic, p.o.Timeout)
 	if err != nil {
 		return fmt.Errorf("kafkaidem: cannot look at the dead letters; nothing was changed: %w", err)
 	}
-	spans, err := p.spans(ctx, topic)
+	spans, err := p.offsetSpans(ctx, topic)
 	if err != nil {
 		return fmt.Errorf("kafkaidem: cannot look at the dead letters; nothing was changed: %w", err)
 	}
 	for _, n := range topic.parts {
 		if at := spans[n]; at.from < at.to {
-			w := &walk{p: p, ctx: ctx, n: n, see: see}
+			w := &walk{deadLetters: p, ctx: ctx, partition: n, see: see}
 			if err := w.run(at); err != nil {
 				return err
 			}
@@ -108,30 +108,30 @@ func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqide
 	return ctx.Err()
 }
 
-// span is the range of offsets that a walk shows.
-type span struct{ from, to int64 }
+// offsetSpan is the range of offsets that a walk shows.
+type offsetSpan struct{ from, to int64 }
 
-func (p *DeadLetters) spans(ctx context.Context, topic *topicInfo) (map[int32]span, error) {
+func (p *DeadLetters) offsetSpans(ctx context.Context, topic *topicInfo) (map[int32]offsetSpan, error) {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
-	to, err := listOffsets(ctx, p.cl, topic, newest)
+	to, err := listOffsets(ctx, p.cl, topic, newestOffset)
 	if err != nil {
 		return nil, err
 	}
-	first, err := listOffsets(ctx, p.cl, topic, oldest)
+	first, err := listOffsets(ctx, p.cl, topic, oldestOffset)
 	if err != nil {
 		return nil, err
 	}
-	all := map[int32]span{}
+	all := map[int32]offsetSpan{}
 	for _, n := range topic.parts {
-		all[n] = span{first[n], to[n]}
+		all[n] = offsetSpan{first[n], to[n]}
 	}
 	return all, nil
 }
 
-// read returns the dead letter of a record.
-func (p *DeadLetters) read(r *kgo.Record) *mqidem.DeadLetter {
-	m := message(r, 1)
+// readDeadLetter returns the dead letter of a record.
+func (p *DeadLetters) readDeadLetter(r *kgo.Record) *mqidem.DeadLetter {
+	m := messageOf(r, 1)
 	m.Source = p.o.Topic
 	why, err := mqidem.ParseReason(m.Headers[mqidem.HeaderDead])
 	if err != nil {

@@ -21,5 +21,8 @@
 // A walk that removes messages needs the ACL Delete on the topic of dead letters. Do not run two
 // walks of one dead-letter queue at once: both might write a kept message again.
 //
-// The tests run on kfake, which speaks Kafka's protocol in memory, and not on a real Kafka.
+// The tests run on Kafka, on one node and on three, and those that need no cluster on kfake too: a
+// broker of franz-go that runs in the process of a test. It is quick, and differs from Kafka: it
+// knows a new topic at once, its leaders do not change, no replica can be missing, and it neither
+// compacts nor removes records by age.
 package kafkaidem

@@ -11,17 +11,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/worktree"
 )
 
-// TestHowToPage runs docs/howto/kafka-consumer.md to the letter, on kfake and PostgreSQL: the table
-// is made, messages are sent, one of them twice, and the consumer is stopped as by Ctrl-C.
+// TestHowToPage runs the steps of docs/messages.md to the letter, on Kafka and PostgreSQL: the
+// table is made, messages are sent, one of them twice, and the consumer is stopped as by Ctrl-C.
 func TestHowToPage(t *testing.T) {
 	t.Parallel()
-	kafka, postgres := startKafka(t), servertest.StartPostgres(t)
+	kafka, postgres := sharedKafka(t), servertest.StartPostgres(t)
 	for _, sql := range []string{"CREATE ROLE app SUPERUSER LOGIN", "CREATE DATABASE shop OWNER app"} {
 		said, err := exec.CommandContext(t.Context(), "psql", "-q", postgres.URL, "-c", sql).CombinedOutput()
 		assert.NoError(t, err, "psql: %s", said)
 	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(postgres.URL, "postgres://retrysafe@"), "/")
-	page := pagetest.Read(t, "../..", "howto/kafka-consumer.md", "127.0.0.1:9092", kafka.ListenAddrs()[0], "app@127.0.0.1/", "app@"+host+"/")
+	page := pagetest.Read(t, "../..", "messages.md", "Step by step: a consumer of Kafka", "127.0.0.1:9092", kafka.ListenAddrs()[0], "app@127.0.0.1/", "app@"+host+"/")
 	dir := worktree.New(t, "../..")
 	pagetest.HowTo(t, page, dir, worktree.Env(dir, pagetest.Env()...))
 }

@@ -21,39 +21,39 @@ var _ outbox.Ordered = (*Publisher)(nil)
 // idempotent producer). A message that is not confirmed within 10 s goes back to the outbox, unless
 // the options have kgo.RecordDeliveryTimeout.
 func NewPublisher(connection ...kgo.Opt) (*Publisher, error) {
-	cl, err := kgo.NewClient(producing(10*time.Second, connection)...)
+	cl, err := kgo.NewClient(producerOpts(10*time.Second, connection)...)
 	if err != nil {
 		return nil, fmt.Errorf("kafkaidem: the options of the connection do not fit: %w", err)
 	}
 	return &Publisher{cl}, nil
 }
 
-// producing returns the options of a client that writes. The caller's options take precedence,
+// producerOpts returns the options of a client that writes. The caller's options take precedence,
 // except where the guarantees depend on one.
-func producing(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
+func producerOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
 	opts := append([]kgo.Opt{
 		kgo.RecordDeliveryTimeout(max(timeout, time.Second)), kgo.ProducerLinger(0), kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(100 * time.Millisecond),
 	}, connection...)
 	return append(opts, kgo.RequiredAcks(kgo.AllISRAcks()))
 }
 
-// largest is the largest message that can be dead-lettered and redriven, if the topics accept it.
-// The client's own limit, 1 MB, is less than that of many topics: a message could be read, and
-// neither dead-lettered nor acked.
-const largest = 64 << 20
+// largestMessage is the largest message that can be dead-lettered and redriven, if the topics
+// accept it. The client's own limit, 1 MB, is less than that of many topics: a message could be
+// read, and neither dead-lettered nor acked.
+const largestMessage = 64 << 20
 
 // deadLetterOpts returns the options of a client that writes messages that it has read. The best
 // compression comes first: with a worse one, a message that another producer has compressed better
 // might be too large.
 func deadLetterOpts(timeout time.Duration, connection []kgo.Opt) []kgo.Opt {
-	return producing(timeout, append([]kgo.Opt{
+	return producerOpts(timeout, append([]kgo.Opt{
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 {
 			if topic == "" {
 				// asked when the client is made, and compared with the limit of the caller's
 				// requests
 				return 1_000_012
 			}
-			return largest
+			return largestMessage
 		}),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.SnappyCompression(), kgo.NoCompression()),
 	}, connection...))
@@ -93,12 +93,12 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 				later = append(later, i)
 			default:
 				now[key] = true
-				wave, records = append(wave, i), append(records, outgoing(&batch[i]))
+				wave, records = append(wave, i), append(records, outgoingRecord(&batch[i]))
 			}
 		}
-		for n, err := range produce(ctx, p.cl, records) {
+		for n, err := range p.produceInTime(ctx, records) {
 			i := wave[n]
-			if errs[i] = sort(err); err != nil {
+			if errs[i] = outboxError(err); err != nil {
 				failed[batch[i].Key] = true
 			}
 		}
@@ -107,10 +107,22 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 	return errs
 }
 
-func outgoing(m *outbox.Outgoing) *kgo.Record {
-	r := content(m.Topic, m.ID, m.Key, m.ContentType, m.Payload)
+// produceInTime writes records, and waits no longer than twice the client's limit. The client
+// itself waits for ever for a record that a broker may have, such as one for which replicas are
+// missing.
+func (p *Publisher) produceInTime(ctx context.Context, records []*kgo.Record) []error {
+	if limit, _ := p.cl.OptValue(kgo.RecordDeliveryTimeout).(time.Duration); limit > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, 2*limit)
+		defer end()
+	}
+	return produceAll(ctx, p.cl, records)
+}
+
+func outgoingRecord(m *outbox.Outgoing) *kgo.Record {
+	r := contentRecord(m.Topic, m.ID, m.Key, m.ContentType, m.Payload)
 	for name, value := range m.Headers {
-		if !ours(name) {
+		if !isOwnHeader(name) {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}
 	}

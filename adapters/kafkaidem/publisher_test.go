@@ -21,10 +21,10 @@ import (
 func TestPublishOrder(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
-	large := message(q.o.Topic, "k", "1")
+	large := outgoingMessage(q.o.Topic, "k", "1")
 	large.Payload = make([]byte, 2<<20)
 	batch := []outbox.Outgoing{
-		large, message(q.o.Topic, "k", "2"), message(q.o.Topic, "other", "3"), message(q.o.Topic, "other", "4"), message(q.o.Topic, "", "5"), message(q.o.Topic, "k", "6"),
+		large, outgoingMessage(q.o.Topic, "k", "2"), outgoingMessage(q.o.Topic, "other", "3"), outgoingMessage(q.o.Topic, "other", "4"), outgoingMessage(q.o.Topic, "", "5"), outgoingMessage(q.o.Topic, "k", "6"),
 	}
 	errs := q.pub.Publish(t.Context(), batch)
 	assert.Contains(t, errs[0].Error(), "permanent: kafkaidem: not confirmed: the message is larger", "one that is too large")
@@ -40,7 +40,7 @@ func TestPublishOrder(t *testing.T) {
 	errs = q.pub.Publish(t.Context(), batch[1:2:2])
 	assert.Contains(t, errs[0].Error(), "permanent: kafkaidem: not confirmed: INVALID_RECORD", "one that is refused")
 	q.c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic, Err: kerr.PolicyViolation})
-	errs = q.pub.Publish(t.Context(), []outbox.Outgoing{message(q.o.Topic, "k", "7"), message(q.o.Topic, "k", "8")})
+	errs = q.pub.Publish(t.Context(), []outbox.Outgoing{outgoingMessage(q.o.Topic, "k", "7"), outgoingMessage(q.o.Topic, "k", "8")})
 	assert.ErrorIs(t, errs[0], kerr.PolicyViolation, "one that is refused")
 	assert.ErrorIs(t, errs[1], outbox.ErrHeldUp, "the later one of its key")
 	s := q.open(t)
@@ -52,7 +52,7 @@ func TestPublishOrder(t *testing.T) {
 		assert.NoError(t, d.Ack(t.Context()), "Ack")
 	}
 	assert.Equal(t, seen, map[string]bool{"3": true, "4": true, "5": true}, "what is there")
-	nothing(t, s, 100*time.Millisecond)
+	expectNothing(t, s, 100*time.Millisecond)
 }
 
 // Messages of one key keep their order in a batch. Transient faults change no order and cause no
@@ -70,7 +70,7 @@ func TestPublishThroughFaults(t *testing.T) {
 	for _, id := range []string{"0", "1", "2", "3", "4", "5"} {
 		assert.NoError(t, receive(t, s, id).Ack(t.Context()), "Ack")
 	}
-	nothing(t, s, 100*time.Millisecond)
+	expectNothing(t, s, 100*time.Millisecond)
 }
 
 // Errors are classified for the outbox.
@@ -80,7 +80,7 @@ func TestPublishErrors(t *testing.T) {
 	q := newQueue(t, c, nil)
 	q.publish(t, "0")
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic + ".dead", Err: kerr.InvalidTopicException})
-	errs := q.pub.Publish(t.Context(), []outbox.Outgoing{message("nowhere", "", "1"), message(q.o.Topic+".dead", "", "2"), message(q.o.Topic, "", "3")})
+	errs := q.pub.Publish(t.Context(), []outbox.Outgoing{outgoingMessage("nowhere", "", "1"), outgoingMessage(q.o.Topic+".dead", "", "2"), outgoingMessage(q.o.Topic, "", "3")})
 	plain := func(err error, part, what string) {
 		t.Helper()
 		assert.True(t, err != nil && strings.HasPrefix(err.Error(), "kafkaidem: not confirmed: "+part), "%s is neither permanent nor of the broker: %v", what, err)
@@ -89,13 +89,13 @@ func TestPublishErrors(t *testing.T) {
 	assert.Contains(t, errs[1].Error(), "permanent: kafkaidem: not confirmed: INVALID_TOPIC", "a topic that cannot be")
 	assert.NoError(t, errs[2], "one behind them")
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic, Err: kerr.TopicAuthorizationFailed})
-	plain(q.pub.Publish(t.Context(), []outbox.Outgoing{message(q.o.Topic, "", "4")})[0], "the user may not do this; allow it by an ACL", "a topic that is not allowed")
+	plain(q.pub.Publish(t.Context(), []outbox.Outgoing{outgoingMessage(q.o.Topic, "", "4")})[0], "the user may not do this; allow it by an ACL", "a topic that is not allowed")
 
 	ended, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	stuck := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: q.o.Topic, Err: kerr.NotLeaderForPartition, Count: -1})
 	began := time.Now()
-	err := q.pub.Publish(ended, []outbox.Outgoing{message(q.o.Topic, "k", "5"), message(q.o.Topic, "k", "6")})
+	err := q.pub.Publish(ended, []outbox.Outgoing{outgoingMessage(q.o.Topic, "k", "5"), outgoingMessage(q.o.Topic, "k", "6")})
 	assert.Contains(t, err[0].Error(), "the broker is not available: ", "a leader that is not there")
 	assert.True(t, err[1] != nil && time.Since(began) < 5*time.Minute, "Publish ends with its context, and took %v", time.Since(began))
 	stuck.Remove()
@@ -104,6 +104,6 @@ func TestPublishErrors(t *testing.T) {
 	assert.NoError(t, err2, "publisher")
 	defer soon.Close()
 	c.Close()
-	err = soon.Publish(t.Context(), []outbox.Outgoing{message(q.o.Topic, "", "7")})
+	err = soon.Publish(t.Context(), []outbox.Outgoing{outgoingMessage(q.o.Topic, "", "7")})
 	assert.Contains(t, err[0].Error(), "the broker is not available: kafkaidem: not confirmed: ", "a broker that is not there")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// message returns the message of a record.
-func message(r *kgo.Record, deliveries int) *mqidem.Message {
+// messageOf returns the message of a record.
+func messageOf(r *kgo.Record, deliveries int) *mqidem.Message {
 	m := &mqidem.Message{
 		Source: r.Topic, Key: string(r.Key), Headers: map[string][]byte{}, Body: r.Value, Deliveries: deliveries, Published: r.Timestamp,
 	}
@@ -30,19 +30,20 @@ func message(r *kgo.Record, deliveries int) *mqidem.Message {
 	return m
 }
 
-// record is the reverse of message.
-func record(topic string, m *mqidem.Message) *kgo.Record {
-	r := content(topic, m.ID, m.Key, m.ContentType, m.Body)
+// recordOf is the reverse of messageOf.
+func recordOf(topic string, m *mqidem.Message) *kgo.Record {
+	r := contentRecord(topic, m.ID, m.Key, m.ContentType, m.Body)
 	for name, value := range m.Headers {
-		if !ours(name) {
+		if !isOwnHeader(name) {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: value})
 		}
 	}
 	return r
 }
 
-// content returns a record without the producer's headers. A nil body does not become a tombstone.
-func content(topic, id, key, contentType string, body []byte) *kgo.Record {
+// contentRecord returns a record without the producer's headers. A nil body does not become a
+// tombstone.
+func contentRecord(topic, id, key, contentType string, body []byte) *kgo.Record {
 	r := &kgo.Record{Topic: topic, Value: body}
 	if body == nil {
 		r.Value = []byte{}
@@ -58,11 +59,13 @@ func content(topic, id, key, contentType string, body []byte) *kgo.Record {
 	return r
 }
 
-func ours(name string) bool { return name == mqidem.HeaderID || name == mqidem.HeaderContentType }
+func isOwnHeader(name string) bool {
+	return name == mqidem.HeaderID || name == mqidem.HeaderContentType
+}
 
-// produce writes records, and waits for each until it is confirmed or ctx ends. The client
+// produceAll writes records, and waits for each until it is confirmed or ctx ends. The client
 // continues to send the records that it has started with after ctx ends.
-func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) []error {
+func produceAll(ctx context.Context, cl *kgo.Client, records []*kgo.Record) []error {
 	type result struct {
 		at  int
 		err error
@@ -96,14 +99,14 @@ func produce(ctx context.Context, cl *kgo.Client, records []*kgo.Record) []error
 	return errs
 }
 
-func tooLarge(err error) bool {
+func isTooLarge(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
-// explain adds advice to errors whose own text has none.
-func explain(err error) error {
+// explainError adds advice to errors whose own text has none.
+func explainError(err error) error {
 	switch {
-	case tooLarge(err):
+	case isTooLarge(err):
 		return fmt.Errorf("the message is larger than the client, the broker or the topic takes; raise kgo.ProducerBatchMaxBytes or max.message.bytes: %w", err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return fmt.Errorf("the topic is not there; create it: %w", err)
@@ -113,15 +116,15 @@ func explain(err error) error {
 	return err
 }
 
-// sort turns an error of a publication into one for the outbox.
-func sort(err error) error {
+// outboxError turns an error of a publication into one for the outbox.
+func outboxError(err error) error {
 	if err == nil {
 		return nil
 	}
-	reason := fmt.Errorf("kafkaidem: not confirmed: %w", explain(err))
+	reason := fmt.Errorf("kafkaidem: not confirmed: %w", explainError(err))
 	_, refused := errors.AsType[*kerr.Error](err)
 	switch {
-	case tooLarge(err), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord):
+	case isTooLarge(err), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord):
 		return outbox.Permanent(reason)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return reason // an operator may create it

@@ -2,9 +2,13 @@ package kafkaidem_test
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,11 +21,75 @@ import (
 
 	"github.com/retrysafe/retrysafe/adapters/kafkaidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
+
+// brokers are a cluster of Kafka.
+type brokers interface{ ListenAddrs() []string }
+
+// cluster is a real one, and how consumers join their group.
+type cluster struct {
+	*servertest.Kafka
+	group []kgo.Opt
+}
+
+// brokersAssign lets the brokers assign the partitions (KIP-848), which is the group protocol of
+// Kafka 4; without it the consumers do, as they always have.
+var brokersAssign = []kgo.Opt{kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())}
+
+// longerSession is the session of a consumer where the brokers assign: longer than a busy machine
+// stands still.
+const longerSession = "group.consumer.session.timeout.ms=60000"
+
+var shared struct {
+	once sync.Once
+	c    cluster
+	undo []func()
+}
+
+// untilTheEnd has the cleanups of what all tests share.
+type untilTheEnd struct{ testing.TB }
+
+func (untilTheEnd) Cleanup(f func()) { shared.undo = append(shared.undo, f) }
+
+// sharedKafka returns a broker for all tests that do not disturb it.
+func sharedKafka(tb testing.TB) cluster {
+	tb.Helper()
+	shared.once.Do(func() { shared.c.Kafka = servertest.StartKafka(untilTheEnd{tb}, 1, longerSession) })
+	assert.True(tb, shared.c.Kafka != nil, "Kafka did not start; see the first test that failed")
+	return shared.c
+}
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // they mostly wait
+	code := m.Run()
+	for _, undo := range slices.Backward(shared.undo) {
+		undo()
+	}
+	os.Exit(code)
+}
+
+// onEachKafka runs a test on a real broker, and on kfake, which is what users of the package may
+// have in their own tests.
+func onEachKafka(t *testing.T, test func(*testing.T, brokers)) {
+	t.Helper()
+	t.Run("Kafka", func(t *testing.T) {
+		t.Parallel()
+		test(t, sharedKafka(t))
+	})
+	t.Run("Kafka, the brokers assign", func(t *testing.T) {
+		t.Parallel()
+		test(t, cluster{sharedKafka(t).Kafka, brokersAssign})
+	})
+	t.Run("kfake", func(t *testing.T) {
+		t.Parallel()
+		test(t, startKafka(t))
+	})
+}
 
 // startKafka starts a broker in this process, on loopback.
 func startKafka(tb testing.TB, opts ...kfake.Opt) *kfake.Cluster {
@@ -36,26 +104,34 @@ var names atomic.Int64
 
 // queue is a topic with a group that no other test uses.
 type queue struct {
-	c           *kfake.Cluster
+	c           *kfake.Cluster // nil on a real cluster
+	cl          *kgo.Client
 	o           kafkaidem.Options
 	opts        []kgo.Opt
 	pub         *kafkaidem.Publisher
 	deadLetters *kafkaidem.DeadLetters
 }
 
-func newQueue(tb testing.TB, c *kfake.Cluster, change func(*kafkaidem.Options, *kafkaidem.TopicOptions)) *queue {
+func newQueue(tb testing.TB, k brokers, change func(*kafkaidem.Options, *kafkaidem.TopicOptions)) *queue {
 	tb.Helper()
-	q := &queue{c: c, o: kafkaidem.Options{
+	q := &queue{o: kafkaidem.Options{
 		Topic: fmt.Sprint("orders", names.Add(1)), Group: fmt.Sprint("stock", names.Add(1)), Timeout: time.Minute, Handover: 30 * time.Second, Logger: quiet,
 	}}
 	t := &kafkaidem.TopicOptions{Partitions: 1}
 	if change != nil {
 		change(&q.o, t)
 	}
-	q.opts = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond)}
+	q.c, _ = k.(*kfake.Cluster)
+	q.opts = []kgo.Opt{kgo.SeedBrokers(k.ListenAddrs()...), kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond)}
+	if c, real := k.(cluster); real {
+		q.opts = append(q.opts, c.group...)
+	}
 	assert.NoError(tb, kafkaidem.Create(tb.Context(), t, &q.o, q.opts...), "Create")
 	assert.NoError(tb, kafkaidem.Create(tb.Context(), t, &q.o, q.opts...), "Create, once more")
 	var err error
+	q.cl, err = kgo.NewClient(q.opts...)
+	assert.NoError(tb, err, "client")
+	tb.Cleanup(q.cl.Close)
 	q.pub, err = kafkaidem.NewPublisher(q.opts...)
 	assert.NoError(tb, err, "publisher")
 	tb.Cleanup(func() { _ = q.pub.Close() })
@@ -73,8 +149,16 @@ func (q *queue) open(tb testing.TB, more ...kgo.Opt) *kafkaidem.Source {
 	return s
 }
 
-func message(topic, key, id string) outbox.Outgoing {
+func outgoingMessage(topic, key, id string) outbox.Outgoing {
 	return outbox.Outgoing{Message: outbox.Message{ID: id, Topic: topic, Key: key, Payload: []byte(id)}}
+}
+
+// publishAgain publishes a message until it is confirmed, as an outbox does. It may be there twice.
+func (q *queue) publishAgain(tb testing.TB, id string) {
+	tb.Helper()
+	eventually(tb, "message "+id+" is confirmed", func() bool {
+		return q.pub.Publish(tb.Context(), []outbox.Outgoing{outgoingMessage(q.o.Topic, "k", id)})[0] == nil
+	})
 }
 
 // publish sends messages of one key, in order.
@@ -82,14 +166,14 @@ func (q *queue) publish(tb testing.TB, ids ...string) {
 	tb.Helper()
 	var batch []outbox.Outgoing
 	for _, id := range ids {
-		batch = append(batch, message(q.o.Topic, "k", id))
+		batch = append(batch, outgoingMessage(q.o.Topic, "k", id))
 	}
 	for i, err := range q.pub.Publish(tb.Context(), batch) {
 		assert.NoError(tb, err, "publish %s", ids[i])
 	}
 }
 
-func (q *queue) dead(tb testing.TB) (found []*mqidem.DeadLetter) {
+func (q *queue) listDead(tb testing.TB) (found []*mqidem.DeadLetter) {
 	tb.Helper()
 	assert.NoError(tb, q.deadLetters.Walk(tb.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		found = append(found, p)
@@ -98,39 +182,82 @@ func (q *queue) dead(tb testing.TB) (found []*mqidem.DeadLetter) {
 	return found
 }
 
-// committed returns what the group has committed for partition 0.
-func (q *queue) committed(tb testing.TB) int64 {
+// committedOffset returns what the group has committed for partition 0, or -1.
+func (q *queue) committedOffset(tb testing.TB) int64 {
 	tb.Helper()
-	info := q.c.GroupInfo(q.o.Group)
-	if info == nil {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group, req.RequireStable = q.o.Group, true
+	t := kmsg.NewOffsetFetchRequestTopic()
+	t.Topic, t.Partitions = q.o.Topic, []int32{0}
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(tb.Context(), q.cl)
+	if err != nil { // the coordinator is down
 		return -1
 	}
-	at, ok := info.Commits[q.o.Topic][0]
-	if !ok {
-		return -1
+	for _, t := range resp.Topics {
+		return t.Partitions[0].Offset
 	}
-	return at.Offset
+	return -1
+}
+
+// offsets returns where partition 0 of a topic begins and ends.
+func (q *queue) offsets(tb testing.TB, topic string) (first, end int64) {
+	tb.Helper()
+	first, err := q.askOffset(tb, topic, -2)
+	assert.NoError(tb, err, "ask for the first offset")
+	end, err = q.askOffset(tb, topic, -1)
+	assert.NoError(tb, err, "ask for the end")
+	return first, end
+}
+
+// askOffset asks the leader of partition 0 of a topic for an offset.
+func (q *queue) askOffset(tb testing.TB, topic string, timestamp int64) (int64, error) {
+	tb.Helper()
+	req := kmsg.NewPtrListOffsetsRequest()
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Timestamp = timestamp
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(tb.Context(), q.cl)
+	if err != nil {
+		return 0, err
+	}
+	return resp.Topics[0].Partitions[0].Offset, kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+}
+
+// deleteTopic deletes a topic, and waits until its partition is gone. The brokers delete it after
+// they have answered.
+func (q *queue) deleteTopic(tb testing.TB, topic string) {
+	tb.Helper()
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TopicNames = []string{topic}
+	t := kmsg.NewDeleteTopicsRequestTopic()
+	t.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(tb.Context(), q.cl)
+	assert.NoError(tb, err, "delete the topic")
+	assert.NoError(tb, kerr.ErrorForCode(resp.Topics[0].ErrorCode), "delete the topic")
+	eventually(tb, "the topic is gone", func() bool {
+		_, err := q.askOffset(tb, topic, -1)
+		return errors.Is(err, kerr.UnknownTopicOrPartition)
+	})
 }
 
 // losePlace deletes the group with its offsets.
 func (q *queue) losePlace(tb testing.TB) {
 	tb.Helper()
-	cl, err := kgo.NewClient(q.opts...)
-	assert.NoError(tb, err, "client")
-	defer cl.Close()
 	req := kmsg.NewPtrDeleteGroupsRequest()
 	req.Groups = []string{q.o.Group}
-	resp, err := req.RequestWith(tb.Context(), cl)
+	resp, err := req.RequestWith(tb.Context(), q.cl)
 	assert.NoError(tb, err, "delete the group")
 	assert.NoError(tb, kerr.ErrorForCode(resp.Groups[0].ErrorCode), "delete the group")
 }
 
-// trim deletes all records of partition 0.
-func (q *queue) trim(tb testing.TB) {
+// trimAll deletes all records of partition 0.
+func (q *queue) trimAll(tb testing.TB) {
 	tb.Helper()
-	cl, err := kgo.NewClient(q.opts...)
-	assert.NoError(tb, err, "client")
-	defer cl.Close()
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	t := kmsg.NewDeleteRecordsRequestTopic()
 	t.Topic = q.o.Topic
@@ -138,7 +265,7 @@ func (q *queue) trim(tb testing.TB) {
 	p.Offset = -1 // all
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(tb.Context(), cl)
+	resp, err := req.RequestWith(tb.Context(), q.cl)
 	assert.NoError(tb, err, "delete records")
 	assert.NoError(tb, kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode), "delete records")
 }
@@ -154,8 +281,8 @@ func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	return d
 }
 
-// nothing checks that no message arrives for some time.
-func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
+// expectNothing checks that no message arrives for some time.
+func expectNothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), within)
 	defer cancel()
@@ -166,7 +293,7 @@ func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 // eventually waits for something that the broker does.
 func eventually(tb testing.TB, what string, so func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		assert.True(tb, time.Now().Before(end), "%s", what)
 	}
 }
@@ -193,7 +320,7 @@ func (l *lines) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return c, nil
 }
 
-func (l *lines) cut(down bool) {
+func (l *lines) cutAll(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = down

@@ -13,18 +13,21 @@ func TestSuite(t *testing.T) {
 	for name, unordered := range map[string]bool{"ordered": false, "unordered": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startKafka(t)
-			mqtest.Run(t, mqtest.Config{Ordered: !unordered, Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
-				tb.Helper()
-				q := newQueue(tb, c, func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = unordered })
-				return mqtest.Queue{
-					Topic: q.o.Topic, Publisher: q.pub, DeadLetters: q.deadLetters, Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
-					LosePlace: q.losePlace, Trim: q.trim, TrimIsSilent: true,
-				}
-			}})
+			onEachKafka(t, func(t *testing.T, k brokers) {
+				t.Helper()
+				mqtest.Run(t, mqtest.Config{Ordered: !unordered, Fill: fillBody, Queue: func(tb testing.TB) mqtest.Queue {
+					tb.Helper()
+					q := newQueue(tb, k, func(o *kafkaidem.Options, _ *kafkaidem.TopicOptions) { o.Unordered = unordered })
+					return mqtest.Queue{
+						Topic: q.o.Topic, Publisher: q.pub, DeadLetters: q.deadLetters, Open: func(tb testing.TB) mqtest.Source { tb.Helper(); return q.open(tb) },
+						LosePlace: q.losePlace, Trim: q.trimAll, TrimIsSilent: true,
+					}
+				}})
+			})
 		})
 	}
 }
 
-// fill leaves no room for a reason: the client's batches have slightly more than a million bytes.
-func fill(m *mqidem.Message) { m.Body = make([]byte, 1_000_012-200) }
+// fillBody leaves no room for a reason: the client's batches have slightly more than a million
+// bytes.
+func fillBody(m *mqidem.Message) { m.Body = make([]byte, 1_000_012-200) }

@@ -28,8 +28,8 @@ func (q *queue) deadLetterLarge(t *testing.T, n int) {
 	}
 }
 
-// deletions counts the requests that delete records.
-func deletions(c *kfake.Cluster) *atomic.Int64 {
+// countDeletions counts the requests that delete records.
+func countDeletions(c *kfake.Cluster) *atomic.Int64 {
 	var n atomic.Int64
 	c.ControlKey(int16(kmsg.DeleteRecords), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -44,8 +44,8 @@ func TestListingWritesNothing(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	q.deadLetterLarge(t, 100)
-	deleted := deletions(q.c)
-	assert.Equal(t, len(q.dead(t)), 100, "dead letters")
+	deleted := countDeletions(q.c)
+	assert.Equal(t, len(q.listDead(t)), 100, "dead letters")
 	now := q.c.PartitionInfo(q.o.Topic+".dead", 0)
 	assert.Equal(t, now.HighWatermark, 100, "records that were ever written")
 	assert.Equal(t, now.LogStartOffset, 0, "the first record")
@@ -58,14 +58,14 @@ func TestWalkDeletesOnce(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, startKafka(t), nil)
 	q.deadLetterAll(t, "1", "2", "3", "4", "5", "6")
-	deleted := deletions(q.c)
+	deleted := countDeletions(q.c)
 	assert.NoError(t, q.remove(t, "1", "2", "3"), "Walk")
 	assert.Equal(t, deleted.Load(), 1, "deletions")
-	assert.Equal(t, q.end(), 6, "records that were ever written: nothing moved")
+	assert.Equal(t, q.deadCount(t), 6, "records that were ever written: nothing moved")
 	assert.Equal(t, q.ids(t), "4 5 6", "dead letters")
 	assert.NoError(t, q.remove(t, "5", "6"), "Walk")
 	assert.Equal(t, deleted.Load(), 2, "deletions")
-	assert.Equal(t, q.end(), 7, "records that were ever written: one moved")
+	assert.Equal(t, q.deadCount(t), 7, "records that were ever written: one moved")
 	assert.Equal(t, q.ids(t), "4", "dead letters")
 }
 

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// failure turns an error of the suite into an error of a protocol.
-type failure func(*rpcidemtest.Error) error
+// protocolError turns an error of the suite into an error of a protocol.
+type protocolError func(*rpcidemtest.Error) error
 
 // grpcFailure returns an error of gRPC, with details.
 func grpcFailure(f *rpcidemtest.Error) error {
@@ -82,7 +82,7 @@ func mark(f *rpcidemtest.Error, err error) error {
 }
 
 // chain returns the middleware of the suite's servers.
-func chain(w *rpcidemtest.Setup, fail failure) []middleware.Middleware {
+func chain(w *rpcidemtest.Setup, fail protocolError) []middleware.Middleware {
 	between := func(next middleware.Handler) middleware.Handler {
 		return func(ctx context.Context, req any) (resp any, err error) {
 			if w.Between == nil {
@@ -98,7 +98,7 @@ func chain(w *rpcidemtest.Setup, fail failure) []middleware.Middleware {
 }
 
 // method returns a method of the suite as a handler of Kratos.
-func method(m rpcidemtest.Method, fail failure) middleware.Handler {
+func method(m rpcidemtest.Method, fail protocolError) middleware.Handler {
 	return func(ctx context.Context, req any) (any, error) {
 		reply, failed := m(ctx, req.(*text).GetValue()) //nolint:errcheck // as decoded
 		if failed != nil {

@@ -28,9 +28,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/notrun"
 	"github.com/retrysafe/retrysafe/internal/testclient"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
 	"github.com/retrysafe/retrysafe/rpcidem/rpcidemtest"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 func engine(t *testing.T) *retrysafe.Engine {

@@ -28,10 +28,10 @@ func Client(o *rpcidem.ClientOptions) middleware.Middleware {
 	return func(next middleware.Handler) middleware.Handler {
 		return func(ctx context.Context, req any) (resp any, err error) {
 			tr, ok := transport.FromClientContext(ctx)
-			if !ok || reads(tr) {
+			if !ok || isReadOnly(tr) {
 				return next(ctx, req)
 			}
-			if !has(ctx, tr, own.Metadata) {
+			if !hasKey(ctx, tr, own.Metadata) {
 				line, err := own.MetadataValue(ctx)
 				switch {
 				case err != nil:
@@ -43,21 +43,21 @@ func Client(o *rpcidem.ClientOptions) middleware.Middleware {
 			}
 			tries := 0
 			own.Retry.Do(ctx, func() *rpcidem.Failure {
-				if tries++; tries > 1 && !rewind(tr) {
+				if tries++; tries > 1 && !rewindBody(tr) {
 					return nil // the last failure is the answer
 				}
 				if resp, err = next(ctx, req); err == nil {
 					return nil
 				}
-				return failed(err)
+				return parseFailure(err)
 			})
 			return resp, err
 		}
 	}
 }
 
-// has reports whether a call already has a key.
-func has(ctx context.Context, tr transport.Transporter, name string) bool {
+// hasKey reports whether a call already has a key.
+func hasKey(ctx context.Context, tr transport.Transporter, name string) bool {
 	if len(tr.RequestHeader().Values(name)) > 0 {
 		return true
 	}
@@ -65,9 +65,9 @@ func has(ctx context.Context, tr transport.Transporter, name string) bool {
 	return ok && tr.Kind() == transport.KindGRPC && len(md.Get(name)) > 0
 }
 
-// rewind restores the body of a request over HTTP, which the earlier try has read. It reports
+// rewindBody restores the body of a request over HTTP, which the earlier try has read. It reports
 // whether it could.
-func rewind(tr transport.Transporter) bool {
+func rewindBody(tr transport.Transporter) bool {
 	h, ok := tr.(khttp.Transporter)
 	if !ok {
 		return true

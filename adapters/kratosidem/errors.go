@@ -32,20 +32,21 @@ const (
 	DelayMetadata = "retry_delay"
 )
 
-// failure is an error of Kratos with its status for gRPC: Kratos finds the one, gRPC the other.
-type failure struct {
-	st  *status.Status
-	own *errors.Error
+// kratosFailure is an error of Kratos with its status for gRPC: Kratos finds the one, gRPC the
+// other.
+type kratosFailure struct {
+	grpcStatus  *status.Status
+	kratosError *errors.Error
 }
 
 // Error returns the text of the error of Kratos.
-func (f *failure) Error() string { return f.own.Error() }
+func (f *kratosFailure) Error() string { return f.kratosError.Error() }
 
 // Unwrap returns the error of Kratos.
-func (f *failure) Unwrap() error { return f.own }
+func (f *kratosFailure) Unwrap() error { return f.kratosError }
 
 // GRPCStatus returns the status for gRPC.
-func (f *failure) GRPCStatus() *status.Status { return f.st }
+func (f *kratosFailure) GRPCStatus() *status.Status { return f.grpcStatus }
 
 // asError returns a refusal as an error of Kratos.
 func asError(r *rpcidem.Refusal) error {
@@ -61,7 +62,7 @@ func asError(r *rpcidem.Refusal) error {
 	if whole, err := st.WithDetails(details...); err == nil {
 		st = whole
 	}
-	return &failure{st, errors.New(httpstatus.FromGRPCCode(st.Code()), r.Reason, r.Message).WithMetadata(md)}
+	return &kratosFailure{st, errors.New(httpstatus.FromGRPCCode(st.Code()), r.Reason, r.Message).WithMetadata(md)}
 }
 
 // statusOf returns the status that gRPC would use for a method's error.
@@ -75,9 +76,9 @@ func statusOf(err error) *status.Status {
 	return status.New(codes.Unknown, err.Error())
 }
 
-// storable returns err with texts that are UTF-8, as protocol buffers need them. That is err itself
-// if they are.
-func storable(err error) error {
+// storableError returns err with texts that are UTF-8, as protocol buffers need them. That is err
+// itself if they are.
+func storableError(err error) error {
 	st, own := statusOf(err), errors.FromError(err)
 	valid := utf8.ValidString(st.Message()) && utf8.ValidString(own.Message) && utf8.ValidString(own.Reason)
 	for name, value := range own.Metadata {
@@ -97,13 +98,13 @@ func storable(err error) error {
 	}
 	whole := st.Proto()
 	whole.Message = text(whole.GetMessage())
-	return &failure{status.FromProto(whole), kept}
+	return &kratosFailure{status.FromProto(whole), kept}
 }
 
-// meaning returns the code of a method's error for its key. Kratos has no code of gRPC for most
+// codeForKey returns the code of a method's error for its key. Kratos has no code of gRPC for most
 // HTTP statuses and uses Unknown, which stands for a crash. A status that blames the request is an
 // answer and not a crash.
-func meaning(err error) rpcidem.Code {
+func codeForKey(err error) rpcidem.Code {
 	code := rpcidem.Code(statusOf(err).Code())
 	own, ok := stderrors.AsType[*errors.Error](err)
 	switch {
@@ -119,11 +120,11 @@ func meaning(err error) rpcidem.Code {
 	return code
 }
 
-// failed parses the error of a call.
-func failed(err error) *rpcidem.Failure {
+// parseFailure parses the error of a call.
+func parseFailure(err error) *rpcidem.Failure {
 	st := statusOf(err)
 	f := &rpcidem.Failure{Code: rpcidem.Code(st.Code())}
-	if cut(err) {
+	if isCutOff(err) {
 		f.Code = rpcidem.Unavailable
 		return f
 	}
@@ -144,9 +145,9 @@ func failed(err error) *rpcidem.Failure {
 	return f
 }
 
-// cut reports whether a call over HTTP failed in transit: no answer of the server arrived
+// isCutOff reports whether a call over HTTP failed in transit: no answer of the server arrived
 // completely, or a proxy answered instead.
-func cut(err error) bool {
+func isCutOff(err error) bool {
 	own, ok := stderrors.AsType[*errors.Error](err)
 	if ok {
 		return own.Code == http.StatusBadGateway
@@ -160,5 +161,5 @@ func Reason(err error) (string, bool) {
 	if err == nil {
 		return "", false
 	}
-	return failed(err).Refused()
+	return parseFailure(err).Refused()
 }

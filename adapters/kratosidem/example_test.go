@@ -12,8 +12,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/kratosidem"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // An order that is sent twice with one key is placed once. The route stands for generated code.

@@ -28,9 +28,9 @@ var codec = rpcidem.Codec[proto.Message]{
 	},
 }
 
-// failureOf returns the stored form of a method's error. It is the error's status for gRPC. One
+// storedFailure returns the stored form of a method's error. It is the error's status for gRPC. One
 // more detail is the error as Kratos sends it over HTTP, whose status says more than the code.
-func failureOf(err error) (*rpcidem.Reply, error) {
+func storedFailure(err error) (*rpcidem.Reply, error) {
 	s := proto.Clone(statusOf(err).Proto()).(*spb.Status) //nolint:errcheck // a clone is of its kind
 	own, packErr := anypb.New(&errors.FromError(err).Status)
 	if packErr != nil {
@@ -40,8 +40,8 @@ func failureOf(err error) (*rpcidem.Reply, error) {
 	return codec.Failure(rpcidem.Code(s.GetCode()), s) //nolint:gosec // a code
 }
 
-// read returns a stored answer: a message or an error.
-func read(r *rpcidem.Reply) (any, error) {
+// readReply returns a stored answer: a message or an error.
+func readReply(r *rpcidem.Reply) (any, error) {
 	if r.Code != rpcidem.OK {
 		return nil, readFailure(r)
 	}
@@ -70,5 +70,5 @@ func readFailure(r *rpcidem.Reply) error {
 	if own == nil { // it came over plain gRPC or Connect
 		own = errors.FromError(status.ErrorProto(s))
 	}
-	return &failure{status.FromProto(s), own}
+	return &kratosFailure{status.FromProto(s), own}
 }

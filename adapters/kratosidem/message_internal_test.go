@@ -43,7 +43,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(uint32(5), "", []byte{0x08, 5, 0x12, 1, 'm'})
 	f.Add(uint32(5), "", []byte{0xFF})
 	f.Fuzz(func(t *testing.T, code uint32, kind string, body []byte) {
-		m, err := read(&rpcidem.Reply{Code: rpcidem.Code(code), Type: kind, Body: body})
+		m, err := readReply(&rpcidem.Reply{Code: rpcidem.Code(code), Type: kind, Body: body})
 		if (m == nil) == (err == nil) {
 			t.Fatalf("%d %q %x: %v and %v", code, kind, body, m, err)
 		}

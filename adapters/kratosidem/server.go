@@ -22,7 +22,7 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 	return func(next middleware.Handler) middleware.Handler {
 		return func(ctx context.Context, req any) (resp any, err error) {
 			tr, ok := transport.FromServerContext(ctx)
-			if !ok || reads(tr) {
+			if !ok || isReadOnly(tr) {
 				return next(ctx, req)
 			}
 			call := &rpcidem.Call{Method: tr.Operation(), Metadata: tr.RequestHeader().Values, Payload: func() ([]byte, error) { return codec.Payload(req) }}
@@ -31,8 +31,8 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 					return rpcidem.Result{Reply: func() (*rpcidem.Reply, error) { return codec.Reply(resp) }}
 				}
 				marked := err
-				err = storable(retrysafe.Unmarked(err))
-				return rpcidem.Result{Code: meaning(err), Err: marked, Reply: func() (*rpcidem.Reply, error) { return failureOf(err) }}
+				err = storableError(retrysafe.Unmarked(err))
+				return rpcidem.Result{Code: codeForKey(err), Err: marked, Reply: func() (*rpcidem.Reply, error) { return storedFailure(err) }}
 			})
 			if refusal != nil {
 				return nil, asError(refusal)
@@ -41,15 +41,15 @@ func Server(e *retrysafe.Engine, o *rpcidem.Options) middleware.Middleware {
 				tr.ReplyHeader().Set(name, value)
 			}
 			if served.Replayed {
-				return read(reply)
+				return readReply(reply)
 			}
 			return resp, err
 		}
 	}
 }
 
-// reads reports whether a request over HTTP uses a method without effect.
-func reads(tr transport.Transporter) bool {
+// isReadOnly reports whether a request over HTTP uses a method without effect.
+func isReadOnly(tr transport.Transporter) bool {
 	h, ok := tr.(khttp.Transporter)
 	return ok && (h.Request().Method == http.MethodGet || h.Request().Method == http.MethodHead)
 }

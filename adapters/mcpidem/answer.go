@@ -19,11 +19,8 @@ type answer struct {
 }
 
 func answerOf(raw mcp.Result, err error) answer {
-	a := answer{raw: raw, err: err}
-	if a.res, _ = raw.(*mcp.CallToolResult); a.res != nil && err == nil {
-		a.err = nil
-	}
-	return a
+	res, _ := raw.(*mcp.CallToolResult)
+	return answer{raw: raw, res: res, err: err}
 }
 
 func (a *answer) Error() string { return "the answer of a tool" }
@@ -36,38 +33,38 @@ func (a *answer) Unwrap() error {
 	return a.err
 }
 
-var errAsks = retrysafe.NothingDone(errors.New("the tool asks for input"))
+var errAsksForInput = retrysafe.NothingDone(errors.New("the tool asks for input"))
 
-// asks reports whether the tool needs input before it can work. The client calls it again with the
-// input, under the same key.
-func (a *answer) asks() bool {
+// asksForInput reports whether the tool needs input before it can work. The client calls it again
+// with the input, under the same key.
+func (a *answer) asksForInput() bool {
 	return a.err == nil && a.res != nil && (a.res.NeedsInput() || a.res.InputRequests != nil)
 }
 
-// result returns what the answer means for its key. listed says that the server has the tool.
-func (a *answer) result(listed bool) rpcidem.Result {
-	if a.asks() {
-		return rpcidem.Result{Code: rpcidem.Unimplemented, Err: errAsks}
+// guardResult returns what the answer means for its key. listed says that the server has the tool.
+func (a *answer) guardResult(listed bool) rpcidem.Result {
+	if a.asksForInput() {
+		return rpcidem.Result{Code: rpcidem.Unimplemented, Err: errAsksForInput}
 	}
-	code := a.code(listed)
-	return rpcidem.Result{Code: code, Err: a, Reply: func() (*rpcidem.Reply, error) { return a.reply(code) }}
+	code := a.rpcCode(listed)
+	return rpcidem.Result{Code: code, Err: a, Reply: func() (*rpcidem.Reply, error) { return a.storedReply(code) }}
 }
 
 // Codes of JSON-RPC and of the protocol after which the tool did not run.
-var notRun = map[int64]bool{
+var notRunCodes = map[int64]bool{
 	jsonrpc.CodeParseError: true, jsonrpc.CodeInvalidRequest: true, jsonrpc.CodeMethodNotFound: true,
 	mcp.CodeHeaderMismatch: true, mcp.CodeMissingRequiredClientCapabilities: true, mcp.CodeUnsupportedProtocolVersion: true,
 	mcp.CodeURLElicitationRequired: true, // the client calls again after it
 }
 
-// code returns the code that has the same meaning in package rpcidem.
-func (a *answer) code(listed bool) rpcidem.Code {
+// rpcCode returns the code that has the same meaning in package rpcidem.
+func (a *answer) rpcCode(listed bool) rpcidem.Code {
 	// Only an error that the client gets with this code counts, not one that it wraps.
 	wire, isWire := retrysafe.Unmarked(a.err).(*jsonrpc.Error) //nolint:errorlint // see above
 	switch {
 	case a.err == nil && a.res != nil && !a.res.IsError:
 		return rpcidem.OK
-	case isWire && notRun[wire.Code], isWire && wire.Code == jsonrpc.CodeInvalidParams && !listed:
+	case isWire && notRunCodes[wire.Code], isWire && wire.Code == jsonrpc.CodeInvalidParams && !listed:
 		return rpcidem.Unimplemented
 	case isWire && wire.Code == jsonrpc.CodeInvalidParams:
 		return rpcidem.InvalidArgument

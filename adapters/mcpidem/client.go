@@ -72,7 +72,7 @@ func withKey(ctx context.Context, o *rpcidem.ClientOptions, params *mcp.CallTool
 	if err != nil {
 		return nil, err
 	}
-	own.Meta = with(params.Meta, o.Metadata, key)
+	own.Meta = withMeta(params.Meta, o.Metadata, key)
 	return &own, nil
 }
 

@@ -36,6 +36,6 @@
 //
 // Everything else is a tool error, which the model sees. Its text says what to do, and its _meta
 // has the reason ([ReasonMeta]) and, if a retry may be answered differently, a time to retry after
-// ([RetryAfterMeta]). docs/mcp.md lists them. Package rpcidem has the reasons and the guard, and
+// ([RetryAfterMeta]). docs/rpc.md lists them. Package rpcidem has the reasons and the guard, and
 // guards gRPC, Connect and Kratos in the same way.
 package mcpidem

@@ -8,8 +8,8 @@ import (
 
 	"github.com/retrysafe/retrysafe/adapters/mcpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // TestFormats freezes the records of tool calls. rpcidem has the form around them.

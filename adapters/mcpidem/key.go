@@ -12,21 +12,21 @@ import (
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
-// call returns the guard of a call, and the call as the guard identifies it.
-func (g *guards) call(req *mcp.CallToolRequest) (*rpcidem.Guard, *rpcidem.Call, *rpcidem.Refusal) {
-	guard, lines := g.sent, g.lines(req)
-	sum, err := g.rule.Sum("application/json", "", arguments(req))
+// identifyCall returns the guard of a call, and the call as the guard identifies it.
+func (g *guards) identifyCall(req *mcp.CallToolRequest) (*rpcidem.Guard, *rpcidem.Call, *rpcidem.Refusal) {
+	guard, lines := g.clientKeys, g.keyLines(req)
+	sum, err := g.rule.Sum("application/json", "", callArguments(req))
 	if lines == nil && g.o.Argument != "" {
 		if err != nil { // an argument that is there twice has two values
 			return nil, nil, rpcidem.NewRefusal("REQUEST_UNREADABLE", err)
 		}
-		lines = g.argument(req)
+		lines = g.keyArgument(req)
 	}
 	switch {
-	case lines == nil && g.derived != nil && err != nil:
+	case lines == nil && g.derivedKeys != nil && err != nil:
 		return nil, nil, rpcidem.NewRefusal("REQUEST_UNREADABLE", err)
-	case lines == nil && g.derived != nil:
-		guard, lines = g.derived, []string{base64.RawURLEncoding.EncodeToString(sum)}
+	case lines == nil && g.derivedKeys != nil:
+		guard, lines = g.derivedKeys, []string{base64.RawURLEncoding.EncodeToString(sum)}
 	case err != nil:
 		// never equal to a sum, which begins with its version
 		sum = append([]byte("as written\n"), req.Params.Arguments...)
@@ -38,8 +38,8 @@ func (g *guards) call(req *mcp.CallToolRequest) (*rpcidem.Guard, *rpcidem.Call, 
 	}, nil
 }
 
-// arguments returns the arguments of a call. A call without any has an empty object.
-func arguments(req *mcp.CallToolRequest) []byte {
+// callArguments returns the arguments of a call. A call without any has an empty object.
+func callArguments(req *mcp.CallToolRequest) []byte {
 	args := bytes.TrimSpace(req.Params.Arguments)
 	if len(args) == 0 || string(args) == "null" {
 		return []byte("{}")
@@ -47,9 +47,9 @@ func arguments(req *mcp.CallToolRequest) []byte {
 	return args
 }
 
-// lines returns the key that a client sent, as the lines of a header field. It returns nil if there
-// is none.
-func (g *guards) lines(req *mcp.CallToolRequest) []string {
+// keyLines returns the key that a client sent, as the lines of a header field. It returns nil if
+// there is none.
+func (g *guards) keyLines(req *mcp.CallToolRequest) []string {
 	for _, name := range g.o.Meta {
 		value, ok := req.Params.Meta[name]
 		if !ok {
@@ -69,11 +69,11 @@ func (g *guards) lines(req *mcp.CallToolRequest) []string {
 	return nil
 }
 
-// argument returns the key in the argument that may have one, as a line of a header field. It
+// keyArgument returns the key in the argument that may have one, as a line of a header field. It
 // returns nil if there is none.
-func (g *guards) argument(req *mcp.CallToolRequest) []string {
+func (g *guards) keyArgument(req *mcp.CallToolRequest) []string {
 	var all map[string]any
-	if json.Unmarshal(arguments(req), &all) != nil || all[g.o.Argument] == nil {
+	if json.Unmarshal(callArguments(req), &all) != nil || all[g.o.Argument] == nil {
 		return nil
 	}
 	key, _ := all[g.o.Argument].(string)

@@ -19,15 +19,15 @@ const (
 	RetryAfterMeta = "retrysafe/retryAfterMs"
 )
 
-// mark returns a copy of res with a value in its _meta.
-func mark(res *mcp.CallToolResult, name string, value any) *mcp.CallToolResult {
+// withResultMeta returns a copy of res with a value in its _meta.
+func withResultMeta(res *mcp.CallToolResult, name string, value any) *mcp.CallToolResult {
 	own := *res
-	own.Meta = with(res.Meta, name, value)
+	own.Meta = withMeta(res.Meta, name, value)
 	return &own
 }
 
-// with returns a copy of m that has a value.
-func with(m mcp.Meta, name string, value any) mcp.Meta {
+// withMeta returns a copy of m that has a value.
+func withMeta(m mcp.Meta, name string, value any) mcp.Meta {
 	own := maps.Clone(m)
 	if own == nil {
 		own = mcp.Meta{}

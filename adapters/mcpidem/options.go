@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
@@ -121,16 +121,16 @@ func (o *Options) Validate(base retrysafe.Policy) error {
 	}
 	if strings.ContainsAny(o.Argument, ".[]$") {
 		wrong("Argument is %q; use the name of an argument of the tools, for example idempotency_key", o.Argument)
-	} else if _, err := o.rule().Compile(); err != nil {
+	} else if _, err := o.compareRule().Compile(); err != nil {
 		wrong("Rule: %w", err)
 	}
-	own := o.guard(layer, o.Policy)
+	own := o.guardOptions(layer, o.Policy)
 	own.Tenant = rpcidem.Global // reported above
 	return errors.Join(append(errs, own.Validate(base))...)
 }
 
-// rule returns the Rule, without the argument that has the key.
-func (o *Options) rule() fingerprint.Rule {
+// compareRule returns the Rule, without the argument that has the key.
+func (o *Options) compareRule() fingerprint.Rule {
 	own := o.Rule
 	if o.Argument != "" {
 		own.Ignore = append(slices.Clone(own.Ignore), "$."+o.Argument)
@@ -149,8 +149,8 @@ const (
 	derivedLayer = "mcp-derived"
 )
 
-// guard returns the options of a guard. Its functions get the request from the context.
-func (o *Options) guard(layer string, p retrysafe.Policy) *rpcidem.Options {
+// guardOptions returns the options of a guard. Its functions get the request from the context.
+func (o *Options) guardOptions(layer string, p retrysafe.Policy) *rpcidem.Options {
 	own := &rpcidem.Options{MinKey: o.MinKey, Policy: p, Rate: o.Rate, Layer: layer}
 	if o.Key == Required {
 		own.Key = rpcidem.Required

@@ -10,9 +10,9 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/mcpidem"
-	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // anonymous is a Tenant that knows no caller.

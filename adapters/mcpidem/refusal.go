@@ -47,7 +47,7 @@ func toolError(req *mcp.CallToolRequest, r *rpcidem.Refusal) *mcp.CallToolResult
 		text = own
 	}
 	res := new(mcp.CallToolResult)
-	if typed(req) {
+	if expectsResultType(req) {
 		// the only way to set the type
 		_ = res.UnmarshalJSON([]byte(`{"content":[],"resultType":"complete"}`))
 	}

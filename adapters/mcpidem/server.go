@@ -6,7 +6,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 	"github.com/retrysafe/retrysafe/rpcidem"
 )
 
@@ -14,10 +14,10 @@ const callTool = "tools/call"
 
 // guards guard the tools of a server.
 type guards struct {
-	o       Options
-	rule    *fingerprint.Compiled
-	sent    *rpcidem.Guard // keys that clients send
-	derived *rpcidem.Guard // nil unless Key is Derived
+	o           Options
+	rule        *fingerprint.Compiled
+	clientKeys  *rpcidem.Guard // keys that clients send
+	derivedKeys *rpcidem.Guard // nil unless Key is Derived
 }
 
 // Server returns receiving middleware for a server (mcp.Server.AddReceivingMiddleware) that runs a
@@ -41,7 +41,7 @@ func Server(e *retrysafe.Engine, o *Options) mcp.Middleware {
 			if method != callTool || !ok {
 				return next(ctx, method, r)
 			}
-			return g.serve(ctx, req, next)
+			return g.serveCall(ctx, req, next)
 		}
 	}
 }
@@ -53,10 +53,10 @@ func newGuards(e *retrysafe.Engine, o Options) *guards {
 	if o.Headers == nil {
 		o.Headers = []string{"Idempotency-Key"}
 	}
-	g := &guards{o: o, sent: rpcidem.NewGuard(e, o.guard(layer, o.Policy))}
-	g.rule, _ = o.rule().Compile() // validated
+	g := &guards{o: o, clientKeys: rpcidem.NewGuard(e, o.guardOptions(layer, o.Policy))}
+	g.rule, _ = o.compareRule().Compile() // validated
 	if o.Key == Derived {
-		g.derived = rpcidem.NewGuard(e, o.guard(derivedLayer, o.derivedPolicy(e.Policy())))
+		g.derivedKeys = rpcidem.NewGuard(e, o.guardOptions(derivedLayer, o.derivedPolicy(e.Policy())))
 	}
 	return g
 }
@@ -69,13 +69,13 @@ func requestFrom(ctx context.Context) *mcp.CallToolRequest {
 	return req
 }
 
-// serve answers a call of a tool.
-func (g *guards) serve(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
-	tool, listed := find(ctx, req, next)
-	if !g.guarded(tool) {
+// serveCall answers a call of a tool.
+func (g *guards) serveCall(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
+	tool, listed := findTool(ctx, req, next)
+	if !g.isGuarded(tool) {
 		return next(ctx, callTool, req)
 	}
-	guard, call, refusal := g.call(req)
+	guard, call, refusal := g.identifyCall(req)
 	if refusal != nil {
 		return g.toolError(req, refusal), nil
 	}
@@ -84,15 +84,15 @@ func (g *guards) serve(ctx context.Context, req *mcp.CallToolRequest, next mcp.M
 	reply, told, refusal := guard.Serve(ctx, call, func(ctx context.Context) rpcidem.Result {
 		res, err := next(ctx, callTool, req)
 		a = answerOf(res, err)
-		return a.result(listed)
+		return a.guardResult(listed)
 	})
 	switch {
 	case refusal != nil:
 		return g.toolError(req, refusal), nil
 	case told.Replayed:
-		return replay(req, reply)
+		return replayAnswer(req, reply)
 	case told.Unconfirmed && a.res != nil:
-		return mark(a.res, StoredMeta, "unconfirmed"), nil
+		return withResultMeta(a.res, StoredMeta, "unconfirmed"), nil
 	}
 	return a.raw, retrysafe.Unmarked(a.err)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/mcpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/downstore"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestOnce: of many calls with one key, over both transports and both generations of the protocol,

@@ -6,9 +6,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// find returns the tool of a call as the server lists it. If the server does not list it, or cannot
-// list its tools, find returns a tool that has only a name.
-func find(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (tool *mcp.Tool, listed bool) {
+// findTool returns the tool of a call as the server lists it. If the server does not list it, or
+// cannot list its tools, findTool returns a tool that has only a name.
+func findTool(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler) (tool *mcp.Tool, listed bool) {
 	name := req.Params.Name
 	params := new(mcp.ListToolsParams)
 	for {
@@ -29,8 +29,8 @@ func find(ctx context.Context, req *mcp.CallToolRequest, next mcp.MethodHandler)
 	}
 }
 
-// guarded reports whether a tool is guarded.
-func (g *guards) guarded(t *mcp.Tool) bool {
+// isGuarded reports whether a tool is guarded.
+func (g *guards) isGuarded(t *mcp.Tool) bool {
 	if g.o.Tools != nil {
 		return g.o.Tools(t)
 	}

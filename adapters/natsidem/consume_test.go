@@ -14,9 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/natsidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // All messages are published twice, consumers are cut off again and again, and some handlers fail.

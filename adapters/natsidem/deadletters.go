@@ -31,13 +31,13 @@ func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, options *Optio
 	if err != nil {
 		return nil, err
 	}
-	if err := stays(js.Conn()); err != nil {
+	if err := checkReconnects(js.Conn()); err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithTimeout(ctx, o.Timeout)
 	defer end()
 	stream, err := js.Stream(ctx, o.DeadStream)
-	if gone(err) {
+	if isMissing(err) {
 		return nil, fmt.Errorf("natsidem: cannot open the stream of dead letters %s; Create makes it: %w", o.DeadStream, err)
 	}
 	if err != nil {
@@ -51,33 +51,33 @@ func OpenDeadLetters(ctx context.Context, js jetstream.JetStream, options *Optio
 	return &DeadLetters{js: js, o: o, stream: stream}, nil
 }
 
-// add writes a dead letter and returns when the server has confirmed it. It sets no Nats-Msg-Id:
-// the server would drop a message that was redriven and has failed again within the duplicate
-// window.
-func (p *DeadLetters) add(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
+// addDeadLetter writes a dead letter and returns when the server has confirmed it. It sets no
+// Nats-Msg-Id: the server would drop a message that was redriven and has failed again within the
+// duplicate window.
+func (p *DeadLetters) addDeadLetter(ctx context.Context, m *mqidem.Message, why mqidem.Reason) error {
 	subject := p.o.DeadSubject + "." + m.Source
-	err := mqidem.Fit(m, why, tooLarge, func(m *mqidem.Message, packed []byte) error {
-		out := &nats.Msg{Subject: subject, Header: header(m), Data: m.Body}
+	err := mqidem.Fit(m, why, isTooLarge, func(m *mqidem.Message, packed []byte) error {
+		out := &nats.Msg{Subject: subject, Header: messageHeader(m), Data: m.Body}
 		out.Header[mqidem.HeaderDead] = []string{string(packed)}
-		return p.write(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
+		return p.publish(ctx, out, jetstream.WithExpectStream(p.o.DeadStream))
 	})
 	if err != nil {
-		return fmt.Errorf("natsidem: the dead letter could not be stored; the message stays where it is: %w", because(p.js.Conn(), subject, err))
+		return fmt.Errorf("natsidem: the dead letter could not be stored; the message stays where it is: %w", explainSilence(p.js.Conn(), subject, err))
 	}
 	return nil
 }
 
-// write publishes, and returns when the server has confirmed it or the outcome is unknown.
-func (p *DeadLetters) write(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
-	return p.ask(ctx, func(ctx context.Context) error {
+// publish publishes, and returns when the server has confirmed it or the outcome is unknown.
+func (p *DeadLetters) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
+	return p.request(ctx, func(ctx context.Context) error {
 		_, err := p.js.PublishMsg(ctx, m, o...)
 		return err
 	})
 }
 
-// ask makes one request. The request has the whole timeout, and ends with the connection: its
+// request makes one request. The request has the whole timeout, and ends with the connection: its
 // answer would be lost with it, and the caller's context may be long.
-func (p *DeadLetters) ask(ctx context.Context, request func(context.Context) error) error {
+func (p *DeadLetters) request(ctx context.Context, request func(context.Context) error) error {
 	ctx, end := context.WithTimeout(ctx, p.o.Timeout)
 	defer end()
 	asking, answered := whileConnected(ctx, p.js.Conn())
@@ -89,9 +89,9 @@ func (p *DeadLetters) ask(ctx context.Context, request func(context.Context) err
 	return err
 }
 
-// read gets the message with this number, or the first one after it.
-func (p *DeadLetters) read(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (raw *jetstream.RawStreamMsg, err error) {
-	err = p.ask(ctx, func(ctx context.Context) (err error) {
+// getMessage gets the message with this number, or the first one after it.
+func (p *DeadLetters) getMessage(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (raw *jetstream.RawStreamMsg, err error) {
+	err = p.request(ctx, func(ctx context.Context) (err error) {
 		raw, err = p.stream.GetMsg(ctx, seq, o...)
 		return err
 	})
@@ -101,7 +101,7 @@ func (p *DeadLetters) read(ctx context.Context, seq uint64, o ...jetstream.GetMs
 // Walk implements mqidem.DeadLetters. It returns an error if the connection is lost.
 func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	var info *jetstream.StreamInfo
-	err := p.ask(ctx, func(ctx context.Context) (err error) {
+	err := p.request(ctx, func(ctx context.Context) (err error) {
 		info, err = p.stream.Info(ctx)
 		return err
 	})
@@ -110,7 +110,7 @@ func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqide
 	}
 	last := info.State.LastSeq
 	for seq := info.State.FirstSeq; seq <= last; seq++ {
-		raw, err := p.read(ctx, seq, jetstream.WithGetMsgSubject(p.o.DeadSubject+".>"))
+		raw, err := p.getMessage(ctx, seq, jetstream.WithGetMsgSubject(p.o.DeadSubject+".>"))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return ctx.Err()
 		}
@@ -120,33 +120,33 @@ func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqide
 		if seq = raw.Sequence; seq > last {
 			return nil
 		}
-		verdict, err := see(ctx, p.message(raw))
+		verdict, err := see(ctx, p.deadLetterOf(raw))
 		if err != nil {
 			return err
 		}
 		if verdict != mqidem.Remove {
 			continue
 		}
-		if err := p.ask(ctx, func(ctx context.Context) error { return p.stream.DeleteMsg(ctx, seq) }); err != nil && !p.isGone(ctx, seq) {
+		if err := p.request(ctx, func(ctx context.Context) error { return p.stream.DeleteMsg(ctx, seq) }); err != nil && !p.wasRemoved(ctx, seq) {
 			return fmt.Errorf("natsidem: a dead letter could not be removed; it is shown again by the next walk: %w", err)
 		}
 	}
 	return nil
 }
 
-// isGone reports whether another walk has removed the message.
-func (p *DeadLetters) isGone(ctx context.Context, seq uint64) bool {
-	_, err := p.read(ctx, seq)
+// wasRemoved reports whether another walk has removed the message.
+func (p *DeadLetters) wasRemoved(ctx context.Context, seq uint64) bool {
+	_, err := p.getMessage(ctx, seq)
 	return errors.Is(err, jetstream.ErrMsgNotFound)
 }
 
-func (p *DeadLetters) message(raw *jetstream.RawStreamMsg) *mqidem.DeadLetter {
+func (p *DeadLetters) deadLetterOf(raw *jetstream.RawStreamMsg) *mqidem.DeadLetter {
 	source := strings.TrimPrefix(raw.Subject, p.o.DeadSubject+".")
-	why, err := mqidem.ParseReason([]byte(last(raw.Header, mqidem.HeaderDead)))
+	why, err := mqidem.ParseReason([]byte(lastValue(raw.Header, mqidem.HeaderDead)))
 	if err != nil {
 		why = mqidem.Reason{Why: mqidem.DeadUnreadable, Source: source, At: raw.Time}
 	}
-	m := message(source, raw.Header, raw.Data, raw.Time, 1)
+	m := newMessage(source, raw.Header, raw.Data, raw.Time, 1)
 	delete(m.Headers, mqidem.HeaderDead)
 	return &mqidem.DeadLetter{Message: m, Reason: why}
 }
@@ -155,12 +155,12 @@ func (p *DeadLetters) message(raw *jetstream.RawStreamMsg) *mqidem.DeadLetter {
 // take the message for a duplicate of the one that failed. That is not the id of the message: our
 // header has the id, or is empty if there is none.
 func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
-	h := header(m)
+	h := messageHeader(m)
 	h[mqidem.HeaderID] = []string{m.ID}
-	err := p.write(ctx, &nats.Msg{Subject: m.Source, Header: h, Data: m.Body},
+	err := p.publish(ctx, &nats.Msg{Subject: m.Source, Header: h, Data: m.Body},
 		jetstream.WithMsgID("redrive-"+outbox.NewID()), jetstream.WithExpectStream(p.o.Stream))
 	if err != nil {
-		return fmt.Errorf("natsidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", because(p.js.Conn(), m.Source, err))
+		return fmt.Errorf("natsidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", explainSilence(p.js.Conn(), m.Source, err))
 	}
 	return nil
 }

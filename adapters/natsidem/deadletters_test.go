@@ -153,10 +153,10 @@ func TestWalkUnanswered(t *testing.T) {
 					if name != "the connection is cut" {
 						return
 					}
-					before := p.questions()
+					before := p.questionCount()
 					go func() {
 						defer p.Flow()
-						eventually(t, "it is asked", func() bool { return p.questions() > before })
+						eventually(t, "it is asked", func() bool { return p.questionCount() > before })
 						p.Break()
 					}()
 				}

@@ -29,7 +29,7 @@ func TestDeadWithoutAck(t *testing.T) {
 		settled := make(chan error, 1)
 		go func() { settled <- d.Dead(ctx, mqidem.Reason{Why: mqidem.DeadTries}) }()
 		eventually(t, "the ack is lost", func() bool {
-			lost, _ := p.counted()
+			lost, _ := p.lostAndBeats()
 			return lost > n
 		})
 		cancel()
@@ -37,8 +37,8 @@ func TestDeadWithoutAck(t *testing.T) {
 		assert.Equal(t, len(deadOf(t, q)), 1, "dead letters")
 	}
 	p.beatsGoOn(t)
-	nothing(t, q.open(t), 50*time.Millisecond)
-	nothing(t, s, 50*time.Millisecond) // it may have asked before
+	expectNothing(t, q.open(t), 50*time.Millisecond)
+	expectNothing(t, s, 50*time.Millisecond) // it may have asked before
 	p.loseAcks(false)
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadTries}), "Dead")
 	assert.Equal(t, len(deadOf(t, q)), 1, "dead letters")

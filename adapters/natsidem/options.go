@@ -90,7 +90,7 @@ func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream
 	}
 	for _, c := range []jetstream.StreamConfig{stream, dead} {
 		if _, err := js.CreateStream(ctx, c); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return fmt.Errorf("natsidem: cannot create the stream %s; what was created before it stays: %w", c.Name, explain(err))
+			return fmt.Errorf("natsidem: cannot create the stream %s; what was created before it stays: %w", c.Name, explainError(err))
 		}
 	}
 	// No MaxAckPending: messages that wait for a later try would use it up, and the messages after
@@ -99,13 +99,14 @@ func Create(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream
 		Durable: o.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: o.AckWait, MaxDeliver: -1, MaxAckPending: -1, FilterSubjects: o.Subjects,
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
-		return fmt.Errorf("natsidem: cannot create the consumer %s; the streams stay: %w", o.Consumer, explain(err))
+		return fmt.Errorf("natsidem: cannot create the consumer %s; the streams stay: %w", o.Consumer, explainError(err))
 	}
 	return nil
 }
 
-// stays refuses a connection that stops reconnecting: a lost connection must not be an error.
-func stays(nc *nats.Conn) error {
+// checkReconnects refuses a connection that stops reconnecting: a lost connection must not be an
+// error.
+func checkReconnects(nc *nats.Conn) error {
 	if nc.IsClosed() {
 		return errors.New("natsidem: the connection is closed; connect again")
 	}
@@ -115,8 +116,8 @@ func stays(nc *nats.Conn) error {
 	return nil
 }
 
-// fits returns why a consumer cannot be used.
-func fits(c *jetstream.ConsumerConfig) error {
+// consumerFault returns why a consumer cannot be used.
+func consumerFault(c *jetstream.ConsumerConfig) error {
 	switch {
 	case c.DeliverSubject != "":
 		return errors.New("it is a push consumer; create a pull consumer")

@@ -42,7 +42,7 @@ func NewPublisher(js jetstream.JetStream, o *PublisherOptions) (*Publisher, erro
 	if o.Timeout < 0 {
 		return nil, errors.New("natsidem: PublisherOptions.Timeout cannot be negative")
 	}
-	if err := stays(js.Conn()); err != nil {
+	if err := checkReconnects(js.Conn()); err != nil {
 		return nil, err
 	}
 	p := &Publisher{nc: js.Conn(), timeout: cmp.Or(o.Timeout, 5*time.Second)}
@@ -89,8 +89,8 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 			continue
 		}
 		var err error
-		if sent[i], err = p.js.PublishMsgAsync(outgoing(&batch[i])); err != nil {
-			errs[i] = sort(p.nc, batch[i].Topic, err)
+		if sent[i], err = p.js.PublishMsgAsync(outgoingMsg(&batch[i])); err != nil {
+			errs[i] = outboxError(p.nc, batch[i].Topic, err)
 		}
 	}
 	for i, f := range sent {
@@ -100,7 +100,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 		select {
 		case <-f.Ok(): // also with Duplicate: the stream has it
 		case err := <-f.Err():
-			errs[i] = sort(p.nc, batch[i].Topic, err)
+			errs[i] = outboxError(p.nc, batch[i].Topic, err)
 		case <-ctx.Done():
 			errs[i] = outbox.Unavailable(ctx.Err())
 		}
@@ -108,14 +108,14 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 	return errs
 }
 
-func outgoing(m *outbox.Outgoing) *nats.Msg {
+func outgoingMsg(m *outbox.Outgoing) *nats.Msg {
 	h := nats.Header{}
 	for name, value := range m.Headers {
-		if !ours(name) {
+		if !isOwnHeader(name) {
 			h[name] = []string{value}
 		}
 	}
-	stamp(h, m.ID, m.Key, m.ContentType)
+	setFieldHeaders(h, m.ID, m.Key, m.ContentType)
 	h.Set(jetstream.MsgIDHeader, m.ID)
 	return &nats.Msg{Subject: m.Topic, Header: h, Data: m.Payload}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-func message(subject, id string, size int) outbox.Outgoing {
+func outgoingMessage(subject, id string, size int) outbox.Outgoing {
 	return outbox.Outgoing{Message: outbox.Message{ID: id, Topic: subject, Payload: make([]byte, size)}}
 }
 
@@ -35,11 +35,11 @@ func TestPublishErrors(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t, func(o *server.Options) { o.MaxPayload = 8 << 10 })
 	q := newQueue(t, srv.addr(), func(_ *natsidem.Options, c *jetstream.StreamConfig) { c.MaxMsgSize = 4 << 10 })
-	odd := message(q.subject, "8", 10)
+	odd := outgoingMessage(q.subject, "8", 10)
 	odd.Headers = map[string]string{"a(b": "1"}
 	errs := q.pub.Publish(t.Context(), []outbox.Outgoing{
-		message(q.subject, "1", 10), message(q.subject, "2", 9<<10), message(q.subject, "3", 5<<10), message("nobody.listens", "4", 1), message("no subject", "6", 1),
-		message(q.subject, "7", 10), odd,
+		outgoingMessage(q.subject, "1", 10), outgoingMessage(q.subject, "2", 9<<10), outgoingMessage(q.subject, "3", 5<<10), outgoingMessage("nobody.listens", "4", 1), outgoingMessage("no subject", "6", 1),
+		outgoingMessage(q.subject, "7", 10), odd,
 	})
 	assert.NoError(t, errs[0], "one that fits")
 	assert.Contains(t, errs[1].Error(), "permanent: natsidem: not confirmed: the message is larger", "one that is over max_payload")
@@ -65,14 +65,14 @@ func TestPermissionDenied(t *testing.T) {
 			}},
 		}
 	})
-	q := newQueue(t, "admin:a%20secret@"+srv.addr(), short)
+	q := newQueue(t, "admin:a%20secret@"+srv.addr(), shortAckWait)
 	p := startProxy(t, srv.addr())
 	js := connect(t, "shop:a%20secret@"+p.Addr)
 	pub, err := natsidem.NewPublisher(js, &natsidem.PublisherOptions{Timeout: 10 * time.Second})
 	assert.NoError(t, err, "publisher")
 	defer pub.Close()
 	denied := q.o.Stream + ".denied"
-	errs := pub.Publish(t.Context(), []outbox.Outgoing{message(denied, "1", 1), message(q.subject, "2", 1)})
+	errs := pub.Publish(t.Context(), []outbox.Outgoing{outgoingMessage(denied, "1", 1), outgoingMessage(q.subject, "2", 1)})
 	assert.ErrorIs(t, errs[0], nats.ErrPermissionViolation, "a subject that is not allowed")
 	assert.Contains(t, errs[0].Error(), "natsidem: not confirmed: the server refuses the subject to this user; allow it", "a subject that is not allowed")
 	assert.True(t, !strings.Contains(errs[0].Error(), "secret"), "no secret in %v", errs[0])
@@ -89,12 +89,12 @@ func TestPermissionDenied(t *testing.T) {
 	err = d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
 	assert.Contains(t, err.Error(), "could not be stored; the message stays where it is: the server refuses the subject", "Dead")
 	p.beatsGoOn(t)
-	nothing(t, others, 50*time.Millisecond)
+	expectNothing(t, others, 50*time.Millisecond)
 	info, err := q.consumer(t).Info(t.Context())
 	assert.NoError(t, err, "look at the consumer")
 	assert.Equal(t, info.NumRedelivered, 0, "messages that came again, to whomever")
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
-	nothing(t, others, 50*time.Millisecond)
+	expectNothing(t, others, 50*time.Millisecond)
 }
 
 // A closed publisher forgets what it waits for, and does not close the connection.

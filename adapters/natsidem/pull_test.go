@@ -32,9 +32,9 @@ func TestStatusHeader(t *testing.T) {
 	}
 }
 
-// requests counts the requests of a consumer for messages. If there is a status, it answers each in
-// place of the server.
-func (q *queue) requests(t *testing.T, status *atomic.Value) *atomic.Int64 {
+// countRequests counts the requests of a consumer for messages. If there is a status, it answers
+// each in place of the server.
+func (q *queue) countRequests(t *testing.T, status *atomic.Value) *atomic.Int64 {
 	t.Helper()
 	var n atomic.Int64
 	nc := connect(t, q.js.Conn().ConnectedAddr()).Conn()
@@ -61,7 +61,7 @@ func TestLimitsLowered(t *testing.T) {
 	info.Config.MaxRequestBatch, info.Config.MaxRequestExpires = 2, 10*time.Second
 	_, err = q.js.UpdateConsumer(t.Context(), q.o.Stream, info.Config)
 	assert.NoError(t, err, "update")
-	n := q.requests(t, new(atomic.Value))
+	n := q.countRequests(t, new(atomic.Value))
 	const all = 50
 	for i := range all {
 		q.publish(t, fmt.Sprint(i))
@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 	})
 	var status atomic.Value
 	status.Store("409")
-	n := q.requests(t, &status)
+	n := q.countRequests(t, &status)
 	began := time.Now()
 	s := q.open(t)
 	waiting, end := context.WithCancel(t.Context())

@@ -201,8 +201,8 @@ func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	return d
 }
 
-// nothing checks that no message arrives for some time.
-func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
+// expectNothing checks that no message arrives for some time.
+func expectNothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), within)
 	defer cancel()
@@ -259,14 +259,14 @@ func (h heard) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// counted returns the numbers of lost acks and of progress reports.
-func (p *proxy) counted() (lost, beats int) {
+// lostAndBeats returns the numbers of lost acks and of progress reports.
+func (p *proxy) lostAndBeats() (lost, beats int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lost, p.beats
 }
 
-func (p *proxy) questions() int {
+func (p *proxy) questionCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
@@ -283,9 +283,9 @@ func eventually(tb testing.TB, what string, so func() bool) {
 // beatsGoOn waits for two more progress reports.
 func (p *proxy) beatsGoOn(tb testing.TB) {
 	tb.Helper()
-	_, before := p.counted()
+	_, before := p.lostAndBeats()
 	eventually(tb, "the server is told that it is in work", func() bool {
-		_, beats := p.counted()
+		_, beats := p.lostAndBeats()
 		return beats >= before+2
 	})
 }

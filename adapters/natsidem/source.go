@@ -17,17 +17,17 @@ import (
 // Source is a mqidem.Source and a mqidem.Holder on a durable pull consumer. It can be used
 // concurrently.
 type Source struct {
-	js          jetstream.JetStream
-	nc          *nats.Conn
-	o           Options
-	deadLetters *DeadLetters
-	cons        jetstream.Consumer
-	born        time.Time // of the consumer: a later one of the same name is another consumer
-	ackWait     time.Duration
+	js              jetstream.JetStream
+	nc              *nats.Conn
+	o               Options
+	deadLetters     *DeadLetters
+	consumer        jetstream.Consumer
+	consumerCreated time.Time // of the consumer: a later one of the same name is another consumer
+	ackWait         time.Duration
 
 	queue  *mqidem.Prefetch
 	puller puller
-	conn   trust
+	trust  consumerTrust
 
 	mu   sync.Mutex
 	held map[*delivery]struct{} // for which the source reports progress
@@ -63,11 +63,11 @@ func Open(ctx context.Context, js jetstream.JetStream, options *Options) (*Sourc
 		return nil, fmt.Errorf("natsidem: cannot open the consumer %s of the stream %s; Create makes it: %w", o.Consumer, o.Stream, err)
 	}
 	info := cons.CachedInfo()
-	if err := fits(&info.Config); err != nil {
+	if err := consumerFault(&info.Config); err != nil {
 		return nil, fmt.Errorf("natsidem: the consumer %s of the stream %s does not fit: %w", o.Consumer, o.Stream, err)
 	}
 	s := &Source{
-		js: js, nc: js.Conn(), o: o, deadLetters: deadLetters, cons: cons, born: info.Created, ackWait: info.Config.AckWait,
+		js: js, nc: js.Conn(), o: o, deadLetters: deadLetters, consumer: cons, consumerCreated: info.Created, ackWait: info.Config.AckWait,
 		queue: mqidem.NewPrefetch(o.Prefetch, mostAhead), held: map[*delivery]struct{}{},
 	}
 	for _, wait := range info.Config.BackOff {
@@ -78,7 +78,7 @@ func Open(ctx context.Context, js jetstream.JetStream, options *Options) (*Sourc
 		s.cancel()
 		return nil, err
 	}
-	s.tasks.Go(s.keep)
+	s.tasks.Go(s.reportProgress)
 	return s, nil
 }
 
@@ -119,9 +119,9 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// keep reports progress to the server for all held messages, three times in the time after which it
-// would give them to another consumer.
-func (s *Source) keep() {
+// reportProgress reports progress to the server for all held messages, three times in the time
+// after which it would give them to another consumer.
+func (s *Source) reportProgress() {
 	beat := time.NewTicker(max(s.ackWait/3, time.Millisecond))
 	defer beat.Stop()
 	for {
@@ -132,22 +132,23 @@ func (s *Source) keep() {
 		}
 		s.mu.Lock() // progress that follows a Retry would undo its delay
 		for d := range s.held {
-			_ = s.nc.Publish(d.reply, inProgress)
+			_ = s.nc.Publish(d.reply, progressAnswer)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// take makes a message ready. If the source is being closed, it goes back with all held messages.
-func (s *Source) take(d *delivery) {
+// makeReady makes a message ready. If the source is being closed, it goes back with all held
+// messages.
+func (s *Source) makeReady(d *delivery) {
 	s.mu.Lock()
 	s.held[d] = struct{}{}
 	s.mu.Unlock()
 	s.queue.Put(s.ctx, d)
 }
 
-// letGo ends what take began; the source no longer reports progress for the message.
-func (s *Source) letGo(d *delivery) {
+// stopProgress ends what makeReady began; the source no longer reports progress for the message.
+func (s *Source) stopProgress(d *delivery) {
 	s.mu.Lock()
 	delete(s.held, d)
 	s.mu.Unlock()
@@ -157,13 +158,13 @@ func (s *Source) letGo(d *delivery) {
 func (s *Source) handBack() {
 	s.mu.Lock()
 	held := s.held
-	s.held = nil // letGo may still be called
+	s.held = nil // stopProgress may still be called
 	s.mu.Unlock()
-	if s.conn.lost.Load() {
+	if s.trust.lost.Load() {
 		return
 	}
 	for d := range held {
-		_ = s.nc.Publish(d.reply, nak)
+		_ = s.nc.Publish(d.reply, nakAnswer)
 	}
 	s.flush()
 }
@@ -175,4 +176,4 @@ func (s *Source) flush() {
 	}
 }
 
-var errDeleted = errors.New("natsidem: the stream or its consumer was deleted, or made anew; what was delivered counts no more. Open a source again")
+var errDeleted = errors.New("natsidem: the stream or its consumer was deleted, or made again; what was delivered counts no more. Open a source again")

@@ -17,31 +17,31 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// short is an AckWait that a test can wait for.
-func short(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 10 * time.Second }
+// shortAckWait is an AckWait that a test can wait for.
+func shortAckWait(o *natsidem.Options, _ *jetstream.StreamConfig) { o.AckWait = 10 * time.Second }
 
 // A message that is held for several times AckWait goes to no other consumer, also one that is only
 // ready.
 func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) { short(o, c); o.Prefetch = 1 })
+	q := newQueue(t, sharedServer(t).addr(), func(o *natsidem.Options, c *jetstream.StreamConfig) { shortAckWait(o, c); o.Prefetch = 1 })
 	q.publish(t, "1", "2")
 	slow := q.open(t)
 	d := receive(t, slow, "1")
 	q.o.Prefetch = -1
 	other := q.open(t)
-	nothing(t, other, 12*time.Second)
+	expectNothing(t, other, 12*time.Second)
 	assert.NoError(t, d.Ack(t.Context()), "Ack")
 	second := receive(t, slow, "2")
 	assert.Equal(t, second.Message().Deliveries, 1, "deliveries of the one that lay ready")
 	assert.NoError(t, second.Ack(t.Context()), "Ack")
-	nothing(t, other, 50*time.Millisecond)
+	expectNothing(t, other, 50*time.Millisecond)
 }
 
 // After AckWait another consumer receives what a dead consumer had, marked as delivered before.
 func TestStoppedConsumer(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedServer(t).addr(), short)
+	q := newQueue(t, sharedServer(t).addr(), shortAckWait)
 	q.publish(t, "1")
 	js := connect(t, sharedServer(t).addr())
 	dies := q.openOn(t, js)
@@ -147,14 +147,14 @@ func TestServerRestart(t *testing.T) {
 		}
 	}()
 	srv.stop()
-	assert.ErrorIs(t, within(t, 50*time.Millisecond, held.Ack), context.DeadlineExceeded, "Ack while the server is away")
+	assert.ErrorIs(t, callWithin(t, 50*time.Millisecond, held.Ack), context.DeadlineExceeded, "Ack while the server is away")
 	hasty, err := natsidem.NewPublisher(q.js, &natsidem.PublisherOptions{Timeout: 300 * time.Millisecond})
 	assert.NoError(t, err, "publisher")
 	defer hasty.Close()
 	errs := hasty.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "x", Topic: q.subject}}})
 	assert.Contains(t, errs[0].Error(), "the broker is not available", "Publish while the server is away")
 	srv.start(t)
-	assert.NoError(t, within(t, 2*time.Minute, held.Ack), "Ack behind the restart")
+	assert.NoError(t, callWithin(t, 2*time.Minute, held.Ack), "Ack behind the restart")
 	assert.NoError(t, q.js.Conn().FlushTimeout(2*time.Minute), "the publisher's connection comes back")
 	q.publish(t, "behind")
 	came := map[string]bool{}
@@ -184,9 +184,9 @@ func TestStreamMadeAnew(t *testing.T) {
 	assert.NoError(t, err, "publish")
 	fresh := q.openOn(t, js)
 	mine := receive(t, fresh, "new")
-	assert.ErrorIs(t, within(t, 2*time.Minute, d.Ack), mqidem.ErrStale, "Ack of a delivery of the stream before")
+	assert.ErrorIs(t, callWithin(t, 2*time.Minute, d.Ack), mqidem.ErrStale, "Ack of a delivery of the stream before")
 	_, err = old.Receive(t.Context())
-	assert.Contains(t, err.Error(), "made anew", "Receive of a source of the stream before")
+	assert.Contains(t, err.Error(), "made again", "Receive of a source of the stream before")
 	info, err := q.consumerOn(t, js).Info(t.Context())
 	assert.NoError(t, err, "look at the consumer")
 	assert.Equal(t, info.NumAckPending, 1, "messages that are not settled")
@@ -224,7 +224,7 @@ func TestCloseGivesBack(t *testing.T) {
 	const n = 300
 	batch := make([]outbox.Outgoing, n)
 	for i := range batch {
-		batch[i] = message(q.subject, outbox.NewID(), 4<<10)
+		batch[i] = outgoingMessage(q.subject, outbox.NewID(), 4<<10)
 	}
 	for _, err := range q.pub.Publish(t.Context(), batch) {
 		assert.NoError(t, err, "publish")
@@ -324,8 +324,8 @@ func TestHoldsFor(t *testing.T) {
 	}
 }
 
-// within makes a call with its own context.
-func within(t *testing.T, d time.Duration, call func(context.Context) error) error {
+// callWithin makes a call with its own context.
+func callWithin(t *testing.T, d time.Duration, call func(context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()

@@ -15,7 +15,7 @@ func TestSuite(t *testing.T) {
 	for name, ahead := range map[string]int{"on demand": -1, "ahead": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mqtest.Run(t, mqtest.Config{Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
+			mqtest.Run(t, mqtest.Config{Fill: fillBody, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
 				q := newQueue(tb, sharedServer(tb).addr(), func(o *natsidem.Options, _ *jetstream.StreamConfig) { o.Prefetch = ahead })
 				return mqtest.Queue{
@@ -27,5 +27,5 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// fill leaves no room for a reason: the server accepts one mebibyte, headers included.
-func fill(m *mqidem.Message) { m.Body = make([]byte, 1<<20-150) }
+// fillBody leaves no room for a reason: the server accepts one mebibyte, headers included.
+func fillBody(m *mqidem.Message) { m.Body = make([]byte, 1<<20-150) }

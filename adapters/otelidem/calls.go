@@ -16,11 +16,11 @@ import (
 
 // call is a guarded call that has not ended.
 type call struct {
-	layer string
-	span  trace.Span
-	info  retrysafe.CallInfo
-	store atomic.Int64 // calls of the store
-	live  atomic.Bool  // its work runs
+	layer      string
+	span       trace.Span
+	info       retrysafe.CallInfo
+	storeCalls atomic.Int64 // calls of the store
+	running    atomic.Bool  // its work runs
 }
 
 type callKey struct{ *Telemetry }
@@ -34,19 +34,19 @@ func (t *Telemetry) callOf(ctx context.Context) *call {
 // it together with others.
 func (t *Telemetry) Trace() *retrysafe.Trace {
 	return &retrysafe.Trace{
-		Call:        t.began,
-		Begun:       t.begun,
-		Origin:      origin,
-		Store:       t.asked,
-		Lost:        func(ctx context.Context, a retrysafe.AttemptInfo) { t.hasLost(ctx, a.Err) },
-		InDoubt:     func(ctx context.Context, a retrysafe.AttemptInfo) { t.doubted(ctx, a.Cause) },
+		Call:        t.startCall,
+		Begun:       t.recordBegun,
+		Origin:      traceparentOf,
+		Store:       t.timeStoreCall,
+		Lost:        func(ctx context.Context, a retrysafe.AttemptInfo) { t.countLost(ctx, a.Err) },
+		InDoubt:     func(ctx context.Context, a retrysafe.AttemptInfo) { t.countDoubt(ctx, a.Cause) },
 		Unconfirmed: func(ctx context.Context, _ retrysafe.AttemptInfo) { t.unconfirmed.Add(ctx, 1) },
 		Lapse:       func(ctx context.Context, _ retrysafe.AttemptInfo) { t.lapsed.Add(ctx, 1) },
 	}
 }
 
-// began starts the span of a call.
-func (t *Telemetry) began(ctx context.Context, info retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
+// startCall starts the span of a call.
+func (t *Telemetry) startCall(ctx context.Context, info retrysafe.CallInfo) (context.Context, func(retrysafe.CallDone)) {
 	c := &call{layer: info.Layer, info: info}
 	ctx, c.span = t.tracer.Start(ctx, "retrysafe "+info.Layer, trace.WithAttributes(
 		attrLayer.String(info.Layer), attrOperation.String(info.Key.Operation)))
@@ -54,27 +54,27 @@ func (t *Telemetry) began(ctx context.Context, info retrysafe.CallInfo) (context
 		c.span.SetAttributes(attrKeyHash.String(info.Hash()))
 	}
 	ctx = context.WithValue(ctx, callKey{t}, c)
-	return ctx, func(d retrysafe.CallDone) { t.ended(ctx, c, &d) }
+	return ctx, func(d retrysafe.CallDone) { t.recordEnd(ctx, c, &d) }
 }
 
-// begun reports that the call has waited and claimed, and that its work runs now.
-func (t *Telemetry) begun(ctx context.Context) {
-	if c := t.callOf(ctx); c != nil && c.live.CompareAndSwap(false, true) {
+// recordBegun reports that the call has waited and claimed, and that its work runs now.
+func (t *Telemetry) recordBegun(ctx context.Context) {
+	if c := t.callOf(ctx); c != nil && c.running.CompareAndSwap(false, true) {
 		c.span.AddEvent("retrysafe.begun")
 		t.live.Add(ctx, 1, metric.WithAttributes(attrLayer.String(c.layer)))
 	}
 }
 
-func (t *Telemetry) ended(ctx context.Context, c *call, d *retrysafe.CallDone) {
+func (t *Telemetry) recordEnd(ctx context.Context, c *call, d *retrysafe.CallDone) {
 	layer := attrLayer.String(c.layer)
 	how := metric.WithAttributeSet(attribute.NewSet(layer, attrOutcome.String(d.Outcome)))
 	t.calls.Add(ctx, 1, how)
 	t.callTime.Record(ctx, d.Took.Seconds(), how)
-	t.perCall.Record(ctx, c.store.Load(), metric.WithAttributes(layer))
+	t.perCall.Record(ctx, c.storeCalls.Load(), metric.WithAttributes(layer))
 	if d.Duplicate() {
 		t.duplicates.Add(ctx, 1, how)
 	}
-	if c.live.CompareAndSwap(true, false) {
+	if c.running.CompareAndSwap(true, false) {
 		t.live.Add(ctx, -1, metric.WithAttributes(layer))
 	}
 	defer c.span.End()
@@ -83,7 +83,7 @@ func (t *Telemetry) ended(ctx context.Context, c *call, d *retrysafe.CallDone) {
 	}
 	c.span.SetAttributes(
 		attrOutcome.String(d.Outcome), attrAttempt.Int(d.Attempt), attrFence.Int64(int64(d.Fence)), //nolint:gosec // below 2^53
-		attrDuplicate.Bool(d.Duplicate()), attrCalls.Int64(c.store.Load()),
+		attrDuplicate.Bool(d.Duplicate()), attrCalls.Int64(c.storeCalls.Load()),
 	)
 	if d.Cause != "" {
 		c.span.SetAttributes(attrCause.String(d.Cause))
@@ -91,20 +91,20 @@ func (t *Telemetry) ended(ctx context.Context, c *call, d *retrysafe.CallDone) {
 	if sc := spanOf(d.Origin); sc.IsValid() {
 		c.span.AddLink(trace.Link{SpanContext: sc})
 	}
-	if wrong[d.Outcome] {
-		failed(c.span, d.Outcome)
+	if operatorOutcomes[d.Outcome] {
+		markFailed(c.span, d.Outcome)
 	}
 }
 
-// wrong are the outcomes that an operator should know of. The others are answers.
-var wrong = map[string]bool{
+// operatorOutcomes are the outcomes that an operator should know of. The others are answers.
+var operatorOutcomes = map[string]bool{
 	"doubt": true, "in-doubt": true, "lease-lost": true, "unconfirmed": true, "unavailable": true, "attempt-failed": true, "error": true,
 }
 
-// asked counts and times a call of the store.
-func (t *Telemetry) asked(ctx context.Context, info retrysafe.StoreInfo) func(error) {
+// timeStoreCall counts and times a call of the store.
+func (t *Telemetry) timeStoreCall(ctx context.Context, info retrysafe.StoreInfo) func(error) {
 	if c := t.callOf(ctx); c != nil {
-		c.store.Add(1)
+		c.storeCalls.Add(1)
 	}
 	begun := time.Now()
 	return func(err error) {
@@ -116,7 +116,7 @@ func (t *Telemetry) asked(ctx context.Context, info retrysafe.StoreInfo) func(er
 	}
 }
 
-func (t *Telemetry) hasLost(ctx context.Context, cause error) {
+func (t *Telemetry) countLost(ctx context.Context, cause error) {
 	word := "lease-lost"
 	switch {
 	case errors.Is(cause, retrysafe.ErrMaxRun):
@@ -128,7 +128,7 @@ func (t *Telemetry) hasLost(ctx context.Context, cause error) {
 	trace.SpanFromContext(ctx).AddEvent("retrysafe.lost", trace.WithAttributes(attrCause.String(word)))
 }
 
-func (t *Telemetry) doubted(ctx context.Context, cause string) {
+func (t *Telemetry) countDoubt(ctx context.Context, cause string) {
 	attrs := []attribute.KeyValue{attrCause.String(cause)}
 	if c := t.callOf(ctx); c != nil {
 		attrs = append(attrs, attrLayer.String(c.layer))
@@ -136,9 +136,9 @@ func (t *Telemetry) doubted(ctx context.Context, cause string) {
 	t.doubts.Add(ctx, 1, metric.WithAttributes(attrs...))
 }
 
-// origin returns the traceparent of the span of ctx. A span that is not sampled is never seen, so
-// nothing links to it.
-func origin(ctx context.Context) string {
+// traceparentOf returns the traceparent of the span of ctx. A span that is not sampled is never
+// seen, so nothing links to it.
+func traceparentOf(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/otelidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 var charge = retrysafe.Key{Tenant: "tenant-secret", Operation: "charge", ID: "key-secret"}

@@ -72,11 +72,11 @@ func (x *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := x.base.RoundTrip(out)
 	switch {
 	case err != nil:
-		failed(span, "no-answer")
+		markFailed(span, "no-answer")
 	default:
 		span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
 		if resp.StatusCode >= 400 {
-			failed(span, strconv.Itoa(resp.StatusCode))
+			markFailed(span, strconv.Itoa(resp.StatusCode))
 		}
 	}
 	return resp, err

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/otelidem"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // failing returns a service behind the middleware that fails twice before it answers.

@@ -29,8 +29,8 @@ type instruments struct {
 	lockEnds  metric.Int64Counter
 }
 
-// seconds are the bounds of times, those of the gateway's Prometheus metrics.
-var seconds = metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+// timeBuckets are the bounds of times, those of the gateway's Prometheus metrics.
+var timeBuckets = metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 
 func newInstruments(m metric.Meter) (*instruments, error) {
 	i, errs := new(instruments), []error(nil)
@@ -43,7 +43,7 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 		*to, errs = c, append(errs, err)
 	}
 	timer := func(to *metric.Float64Histogram, name, help string) {
-		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(help), seconds)
+		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(help), timeBuckets)
 		*to, errs = h, append(errs, err)
 	}
 	counter(&i.calls, "retrysafe.calls", "{call}", "Guarded calls that have ended, by outcome.")

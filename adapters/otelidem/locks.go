@@ -27,7 +27,7 @@ func (t *Telemetry) LockTrace() *lock.Trace {
 				}
 				span.SetAttributes(attrOutcome.String(outcome), attrFence.Int64(int64(d.Fence))) //nolint:gosec // below 2^53
 				if outcome == "error" {
-					failed(span, outcome)
+					markFailed(span, outcome)
 				}
 				span.End(trace.WithTimestamp(time.Now()))
 			}

@@ -13,10 +13,10 @@ import (
 
 	"github.com/retrysafe/retrysafe/adapters/otelidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/mqidem/memqueue"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 func contains(lines []string, part string) bool {

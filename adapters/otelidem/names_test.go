@@ -14,9 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 var nameInTable = regexp.MustCompile("(?m)^\\| `(retrysafe\\.[a-z.]+)` \\|")
@@ -69,6 +69,8 @@ func (p *probe) cause(t *testing.T, s *memstore.Store) {
 	t.Helper()
 	_, err := p.WatchInDoubt(s)
 	assert.NoError(t, err, "watch")
+	_, err = p.WatchOutbox(outboxOf(outbox.Stats{Pending: 3, Dead: 1, Oldest: time.Minute}, nil))
+	assert.NoError(t, err, "watch the outbox")
 	e := p.engine(t, s)
 	for range 2 {
 		_, _ = retrysafe.Do(t.Context(), e, charge, tea)

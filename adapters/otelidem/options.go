@@ -26,8 +26,8 @@ type Options struct {
 	Messaging bool
 }
 
-// filled returns the options with every default.
-func (o *Options) filled() Options {
+// withDefaults returns the options with every default.
+func (o *Options) withDefaults() Options {
 	var f Options
 	if o != nil {
 		f = *o

@@ -15,9 +15,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/memlock"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestNothingSecretIsShown: keys, bodies, queries, headers, names of locks and texts of errors are

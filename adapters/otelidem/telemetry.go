@@ -27,7 +27,7 @@ type Telemetry struct {
 
 // New returns a telemetry; o may be nil. An error means that the meter refuses an instrument.
 func New(o *Options) (*Telemetry, error) {
-	f, v := o.filled(), version.Read(module).Version
+	f, v := o.withDefaults(), version.Read(module).Version
 	t := &Telemetry{
 		tracer:     f.TracerProvider.Tracer(module, trace.WithInstrumentationVersion(v)),
 		meter:      f.MeterProvider.Meter(module, metric.WithInstrumentationVersion(v)),
@@ -55,27 +55,28 @@ const (
 	attrErrorType = attribute.Key("error.type")
 )
 
-// failed marks a span as failed, by one word. Texts of errors may show anything, so none is used.
-func failed(span trace.Span, word string) {
+// markFailed marks a span as failed, by one word. Texts of errors may show anything, so none is
+// used.
+func markFailed(span trace.Span, word string) {
 	span.SetStatus(codes.Error, word)
 	span.SetAttributes(attrErrorType.String(word))
 }
 
-// ending ends a span after f has returned, panicked or ended its goroutine. word is empty if it
+// endAfter ends a span after f has returned, panicked or ended its goroutine. word is empty if it
 // went well.
-func ending(span trace.Span, f func() (word string)) {
+func endAfter(span trace.Span, f func() (word string)) {
 	word := "panic"
 	defer func() {
 		if word != "" {
-			failed(span, word)
+			markFailed(span, word)
 		}
 		span.End()
 	}()
 	word = f()
 }
 
-// wordOf returns the word for the result of work.
-func wordOf(errs ...error) string {
+// resultWord returns the word for the result of work.
+func resultWord(errs ...error) string {
 	for _, err := range errs {
 		if err != nil {
 			return "failed"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/pgxidem"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 // The work gets a pgx.Tx, and the record commits with it.

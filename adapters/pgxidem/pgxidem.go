@@ -14,7 +14,7 @@
 //
 // The records are in the tables of an sqlstore.Store. That store needs a *sql.DB on the same
 // database for its other calls; stdlib.OpenDBFromPool of pgx returns one for the pool.
-// docs/howto/pgx-dotx.md has this as a whole program.
+// docs/stores.md has this as a whole program.
 package pgxidem
 
 import (
@@ -25,9 +25,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Beginner is a *pgxpool.Pool. A *pgx.Conn also works if calls are not concurrent.
@@ -37,8 +37,8 @@ type Beginner interface {
 
 // DB is a [storeapi.TxStore] of pgx.Tx. It is safe for concurrent use if its Beginner is.
 type DB struct {
-	store *sqlstore.Store
-	begin Beginner
+	store    *sqlstore.Store
+	beginner Beginner
 }
 
 var (
@@ -54,21 +54,21 @@ func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin} }
 // RunTx implements [storeapi.TxStore]; retrysafe.DoTx calls it. See sqlstore.Store.RunTx, for
 // PostgreSQL.
 func (d *DB) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.Context, pgx.Tx) (storeapi.State, storeapi.Answer, error)) (storeapi.Record, error) {
-	return d.store.RunOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
-		return work(ctx, begun(tx))
+	return d.store.RunOn(ctx, r, d.beginTx, func(ctx context.Context, tx dbtx.Tx) (storeapi.State, storeapi.Answer, error) {
+		return work(ctx, workTxOf(tx))
 	})
 }
 
 // StepTx implements [storeapi.StepStore]; retrysafe.StepTx calls it. See sqlstore.Store.StepTx,
 // for PostgreSQL.
 func (d *DB) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, pgx.Tx) (storeapi.Answer, error)) error {
-	return d.store.StepOn(ctx, r, d.open, func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) {
-		return work(ctx, begun(tx))
+	return d.store.StepOn(ctx, r, d.beginTx, func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) {
+		return work(ctx, workTxOf(tx))
 	})
 }
 
-func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
-	tx, err := d.begin.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+func (d *DB) beginTx(ctx context.Context) (sqlstore.Transaction, error) {
+	tx, err := d.beginner.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
 	if err != nil {
 		return nil, err
 	}
@@ -79,14 +79,14 @@ func (d *DB) open(ctx context.Context) (sqlstore.Transaction, error) {
 	return &quickTransaction{t}, nil
 }
 
-// begun returns what the work gets of tx, which open has opened.
-func begun(tx dbtx.Tx) pgx.Tx {
+// workTxOf returns what the work gets of tx, which beginTx has opened.
+func workTxOf(tx dbtx.Tx) pgx.Tx {
 	t, ok := tx.(*transaction)
 	if quick, isQuick := tx.(*quickTransaction); isQuick {
 		t, ok = quick.transaction, true
 	}
 	if !ok {
-		panic("pgxidem: another transaction than that of open")
+		panic("pgxidem: a transaction that this package has not begun")
 	}
 	t.work = &workTx{Tx: t.tx}
 	return t.work
@@ -119,7 +119,7 @@ func (t pgxTx) Dialect() dbtx.Dialect { return dbtx.PostgreSQL }
 
 func (t pgxTx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	tag, err := t.tx.Exec(ctx, query, args...)
-	return tag.RowsAffected(), closed(err)
+	return tag.RowsAffected(), withTxDone(err)
 }
 
 func (t pgxTx) QueryRow(ctx context.Context, query string, args []any, dest ...any) error {
@@ -127,11 +127,11 @@ func (t pgxTx) QueryRow(ctx context.Context, query string, args []any, dest ...a
 	if errors.Is(err, pgx.ErrNoRows) {
 		return sql.ErrNoRows
 	}
-	return closed(err)
+	return withTxDone(err)
 }
 
-// closed adds sqlstore's error to pgx's error for a transaction that has ended.
-func closed(err error) error {
+// withTxDone adds sqlstore's error to pgx's error for a transaction that has ended.
+func withTxDone(err error) error {
 	if errors.Is(err, pgx.ErrTxClosed) {
 		return errors.Join(sql.ErrTxDone, err)
 	}
@@ -168,15 +168,15 @@ func (t *workTx) Rollback(ctx context.Context) error {
 // has sent COMMIT or ROLLBACK as a statement. Each reply of the server says so. sqlstore asks after
 // the work.
 func (t *transaction) Ended() bool {
-	return t.work != nil && !t.work.ended && t.tx.Conn().PgConn().TxStatus() == idle
+	return t.work != nil && !t.work.ended && t.tx.Conn().PgConn().TxStatus() == idleStatus
 }
 
-// idle is the status of a session without a transaction.
-const idle = 'I'
+// idleStatus is the status of a session without a transaction.
+const idleStatus = 'I'
 
-func (t *transaction) Commit(ctx context.Context) error { return closed(t.tx.Commit(ctx)) }
+func (t *transaction) Commit(ctx context.Context) error { return withTxDone(t.tx.Commit(ctx)) }
 
-func (t *transaction) Rollback(ctx context.Context) error { return closed(t.tx.Rollback(ctx)) }
+func (t *transaction) Rollback(ctx context.Context) error { return withTxDone(t.tx.Rollback(ctx)) }
 
 // quickTransaction is a transaction that sends its last statement and COMMIT in one message.
 type quickTransaction struct{ *transaction }
@@ -196,7 +196,7 @@ func (t *quickTransaction) ExecCommit(ctx context.Context, query string, args ..
 		err = failed
 	}
 	if err != nil {
-		return refused, closed(err)
+		return refused, withTxDone(err)
 	}
 	// The server has ended the transaction, and pgx does not know it. Commit with a context that
 	// has ended sends nothing, and returns the connection to its pool.

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // ended is a pgx transaction that has ended.
@@ -32,5 +32,5 @@ func TestErrors(t *testing.T) {
 	assert.ErrorIs(t, tx.Rollback(t.Context()), sql.ErrTxDone, "a transaction that has ended")
 	assert.ErrorIs(t, tx.QueryRow(t.Context(), "", nil), sql.ErrNoRows, "no row")
 	assert.Equal(t, tx.Dialect(), dbtx.PostgreSQL, "dialect")
-	assert.True(t, errors.Is(closed(errors.New("x")), sql.ErrTxDone) == false, "another error")
+	assert.True(t, errors.Is(withTxDone(errors.New("x")), sql.ErrTxDone) == false, "another error")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // All messages are published twice, consumers are cut off again and again, and some handlers fail.
@@ -76,7 +76,7 @@ func TestConsumeThroughFaults(t *testing.T) {
 	consumers.Wait()
 	t.Logf("%d messages in %v", 2*n, time.Since(began))
 	dead := map[string]bool{}
-	for _, p := range q.dead(t) {
+	for _, p := range q.listDead(t) {
 		assert.Equal(t, p.Reason.Why, mqidem.DeadPoison, "why %s is a dead letter", p.Message.ID)
 		dead[p.Message.ID] = true
 	}

@@ -32,20 +32,20 @@ func NewDeadLetters(c redisclient.Client, options *Options) (*DeadLetters, error
 // [NewDeadLetters] does not require that Options.Group is one of them: the groups of a stream share
 // its dead letters.
 func (p *DeadLetters) Groups(ctx context.Context) ([]string, error) {
-	names, err := texts(p.eval(ctx, groups, []string{p.o.Stream}, nil))
+	names, err := parseTexts(p.eval(ctx, groupsScript, []string{p.o.Stream}, nil))
 	if err != nil {
 		return nil, fmt.Errorf("redisstreamidem: cannot list the groups of the stream: %w", err)
 	}
 	return names, nil
 }
 
-// page is how many dead letters are read at once.
-const page = 16
+// pageSize is how many dead letters are read at once.
+const pageSize = 16
 
 // Walk implements mqidem.DeadLetters.
 func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	keys := []string{p.o.DeadStream}
-	last, err := texts(p.eval(ctx, list, keys, []string{"", "", "0"}))
+	last, err := parseTexts(p.eval(ctx, listScript, keys, []string{"", "", "0"}))
 	if err != nil {
 		return fmt.Errorf("redisstreamidem: cannot look at the dead letters; nothing was changed: %w", err)
 	}
@@ -53,12 +53,12 @@ func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqide
 		return ctx.Err()
 	}
 	for from := "-"; ; {
-		found, err := array(p.eval(ctx, list, keys, []string{from, last[0], strconv.Itoa(page)}))
+		found, err := parseArray(p.eval(ctx, listScript, keys, []string{from, last[0], strconv.Itoa(pageSize)}))
 		if err != nil {
 			return fmt.Errorf("redisstreamidem: cannot read dead letters; those before are dealt with: %w", err)
 		}
 		for _, one := range found {
-			id, m, err := p.read(one)
+			id, m, err := p.parseDeadLetter(one)
 			if err != nil {
 				return err
 			}
@@ -67,25 +67,25 @@ func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqide
 				return err
 			}
 			if verdict == mqidem.Remove {
-				if _, err := p.eval(ctx, remove, keys, []string{id}); err != nil {
+				if _, err := p.eval(ctx, removeScript, keys, []string{id}); err != nil {
 					return fmt.Errorf("redisstreamidem: a dead letter is not known to be removed; the next walk shows it if it is there: %w", err)
 				}
 			}
 			from = "(" + id
 		}
-		if len(found) < page {
+		if len(found) < pageSize {
 			return ctx.Err()
 		}
 	}
 }
 
-func (p *DeadLetters) read(one any) (string, *mqidem.DeadLetter, error) {
-	parts, err := array(one, nil)
+func (p *DeadLetters) parseDeadLetter(one any) (string, *mqidem.DeadLetter, error) {
+	parts, err := parseArray(one, nil)
 	if err != nil || len(parts) != 2 {
-		return "", nil, errStrange
+		return "", nil, errUnexpectedReply
 	}
 	id, _ := parts[0].(string)
-	f, err := texts(parts[1], nil)
+	f, err := parseTexts(parts[1], nil)
 	if err != nil {
 		return "", nil, err
 	}
@@ -100,14 +100,14 @@ func (p *DeadLetters) read(one any) (string, *mqidem.DeadLetter, error) {
 
 // Send implements mqidem.DeadLetters.
 func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
-	f := fields(m)
+	f := messageFields(m)
 	if len(f) > mostFields {
 		return errors.New("redisstreamidem: the message has too many headers to be written; it stays in the dead-letter queue")
 	}
-	reply, err := array(p.eval(ctx, add, []string{m.Source}, append([]string{"0", strconv.Itoa(len(f))}, f...)))
+	reply, err := parseArray(p.eval(ctx, addScript, []string{m.Source}, append([]string{"0", strconv.Itoa(len(f))}, f...)))
 	if err == nil && len(reply) > 1 {
 		text, _ := reply[1].(string)
-		err = explain(redisclient.Error(text))
+		err = explainError(redisclient.Error(text))
 	}
 	if err != nil {
 		return fmt.Errorf("redisstreamidem: the redriven message is not confirmed; it stays in the dead-letter queue: %w", err)

@@ -34,7 +34,7 @@ func TestContentKept(t *testing.T) {
 		same(d.Message())
 		assert.True(t, !d.Message().Published.IsZero(), "it says when the server got it")
 		assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-		p := q.dead(t)[i]
+		p := q.listDead(t)[i]
 		same(p.Message)
 		assert.NoError(t, q.deadLetters(t).Send(t.Context(), p.Message), "Send")
 		d = receive(t, s, id)
@@ -80,11 +80,11 @@ func TestWalks(t *testing.T) {
 		return mqidem.Verdict(seen % 2), nil
 	}), "Walk")
 	assert.Equal(t, seen, n+1, "messages that the walk has seen")
-	assert.Equal(t, len(q.dead(t)), n/2+1, "messages that are left")
+	assert.Equal(t, len(q.listDead(t)), n/2+1, "messages that are left")
 	assert.NoError(t, deadLetters.Walk(t.Context(), func(ctx context.Context, _ *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		return mqidem.Remove, deadLetters.Walk(ctx, func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error) { return mqidem.Remove, nil })
 	}), "a walk in a walk")
-	assert.Equal(t, len(q.dead(t)), 0, "messages that are left")
+	assert.Equal(t, len(q.listDead(t)), 0, "messages that are left")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.ErrorIs(t, deadLetters.Walk(ended, nil), context.Canceled, "a walk whose context has ended")

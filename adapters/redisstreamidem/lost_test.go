@@ -40,8 +40,8 @@ func (q *queue) groups(tb testing.TB) map[string]string {
 
 const mark = "stock:retrysafe-settled"
 
-// kept waits until the mark is where everything is settled, with everything settled.
-func (q *queue) kept(tb testing.TB) (id string) {
+// waitForMark waits until the mark is where everything is settled, with everything settled.
+func (q *queue) waitForMark(tb testing.TB) (id string) {
 	tb.Helper()
 	eventually(tb, "the mark is after the last entry", func() bool {
 		g := q.groups(tb)
@@ -69,7 +69,7 @@ func TestGroupLost(t *testing.T) {
 			for _, id := range []string{"1", "2", "3"} {
 				assert.NoError(t, receive(t, s, id).Ack(t.Context()), "Ack")
 			}
-			q.kept(t)
+			q.waitForMark(t)
 			q.publish(t, "held", "settled after it")
 			held := receive(t, s, "held")
 			assert.NoError(t, receive(t, s, "settled after it").Ack(t.Context()), "Ack")
@@ -87,7 +87,7 @@ func TestGroupLost(t *testing.T) {
 				assert.NoError(t, receive(t, s, id).Ack(t.Context()), "Ack of %s", id)
 			}
 			assert.True(t, isStale(held.Ack(t.Context())), "the earlier delivery is stale")
-			nothing(t, s, 300*time.Millisecond)
+			expectNothing(t, s, 300*time.Millisecond)
 		})
 	}
 }
@@ -108,13 +108,13 @@ func TestGroupLostWithDelete(t *testing.T) {
 			for _, id := range []string{"1", "2"} {
 				assert.NoError(t, receive(t, s, id).Ack(t.Context()), "Ack")
 			}
-			q.kept(t)
+			q.waitForMark(t)
 			for _, group := range lose {
 				q.c.command(t, "XGROUP", "DESTROY", q.o.Stream, group)
 			}
 			q.publish(t, "3")
 			assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack of the first one that was not settled")
-			q.kept(t)
+			q.waitForMark(t)
 			assert.Equal(t, q.c.command(t, "XLEN", q.o.Stream), any(int64(3)), "entries that the other group needs")
 			assert.NoError(t, s.Close(), "Close")
 
@@ -138,10 +138,10 @@ func TestMark(t *testing.T) {
 	one, two := receive(t, s, "1"), receive(t, s, "2")
 	assert.NoError(t, receive(t, s, "3").Ack(t.Context()), "Ack")
 	assert.NoError(t, one.Ack(t.Context()), "Ack")
-	first := published(t, q, 0)
+	first := entryID(t, q, 0)
 	eventually(t, "the mark is before the entry that is held", func() bool { return q.groups(t)[mark] == first })
 	assert.NoError(t, two.Ack(t.Context()), "Ack")
-	assert.Equal(t, q.kept(t), published(t, q, 2), "the mark, when all is settled")
+	assert.Equal(t, q.waitForMark(t), entryID(t, q, 2), "the mark, when all is settled")
 	names, err := q.deadLetters(t).Groups(t.Context())
 	assert.NoError(t, err, "Groups")
 	assert.Equal(t, names, []string{"stock"}, "the groups that are shown")
@@ -154,8 +154,8 @@ func TestMark(t *testing.T) {
 	assert.Equal(t, len(q.groups(t)), 1, "groups with Delete: what is in the stream is not settled")
 }
 
-// published returns the id of an entry of the stream.
-func published(tb testing.TB, q *queue, n int) string {
+// entryID returns the id of an entry of the stream.
+func entryID(tb testing.TB, q *queue, n int) string {
 	tb.Helper()
 	all, _ := q.c.command(tb, "XRANGE", q.o.Stream, "-", "+").([]any)
 	entry, _ := all[n].([]any)
@@ -170,7 +170,7 @@ func TestPlaceUnknown(t *testing.T) {
 	s := q.open(t)
 	q.publish(t, "1")
 	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
-	q.kept(t)
+	q.waitForMark(t)
 	q.c.command(t, "EVAL", "redis.call('DEL', KEYS[1]) return redis.call('XADD', KEYS[1], '1-1', 'body', 'x')", "1", q.o.Stream)
 	_, err := s.Receive(t.Context())
 	assert.True(t, err != nil, "Receive ends")
@@ -190,7 +190,7 @@ func TestTrimmedOfDeadConsumer(t *testing.T) {
 	q.c.command(t, "XGROUP", "CREATE", q.o.Stream, "stock", "0", "MKSTREAM")
 	q.publish(t, "1", "2", "3")
 	q.c.command(t, "XREADGROUP", "GROUP", "stock", "who died", "COUNT", "3", "STREAMS", q.o.Stream, ">")
-	q.pass(t, time.Hour)
+	q.makeIdle(t, time.Hour)
 	q.c.command(t, "XADD", q.o.Stream, "MAXLEN", "1", "*", "retrysafe-id", "new", "body", "x")
 	e := retrysafe.New(newStore(), &retrysafe.Options{Sweep: -1, Secret: []byte("a secret of tests"), Logger: quiet})
 	defer func() { _ = e.Shutdown(context.Background()) }()
@@ -215,7 +215,7 @@ func TestTrimmedOfDeadConsumer(t *testing.T) {
 	}
 	slices.Sort(seen)
 	assert.Equal(t, seen, []string{"done", "lost", "lost", "lost"}, "outcomes")
-	assert.Equal(t, q.pending(t), 0, "pending")
+	assert.Equal(t, q.pendingCount(t), 0, "pending")
 	stop()
 	assert.NoError(t, <-ended, "Consume")
 	assert.Equal(t, strings.Count(log.String(), "level=ERROR"), 1, "one line for one cause: %s", log.String())
@@ -226,19 +226,36 @@ func TestTrimmedOfDeadConsumer(t *testing.T) {
 // of it. There is no later try.
 func TestTrimmedWhileHeld(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
+	q := newQueue(t, sharedRedis(t).addr, withIdle(300*time.Millisecond))
 	s := q.open(t)
 	q.publish(t, "acked", "dead", "later")
 	acked, dead, later := receive(t, s, "acked"), receive(t, s, "dead"), receive(t, s, "later")
 	q.c.command(t, "XTRIM", q.o.Stream, "MAXLEN", "0")
-	eventually(t, "the source has noticed it", func() bool { return q.pending(t) == 0 })
+	eventually(t, "the source has noticed it", func() bool { return q.pendingCount(t) == 0 })
 	assert.NoError(t, acked.Ack(t.Context()), "Ack")
 	assert.NoError(t, dead.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
+	assert.Equal(t, len(q.listDead(t)), 1, "dead letters")
 	assert.NoError(t, later.Retry(t.Context(), 0), "Retry")
 	isLost(t, s)
 	q.publish(t, "next")
 	assert.NoError(t, receive(t, s, "next").Ack(t.Context()), "Ack")
+}
+
+// Another consumer notices that an entry was cut off, and acks it. The one that holds the message
+// settles it all the same, before it knows.
+func TestTrimmedAndNoticedElsewhere(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, sharedRedis(t).addr, nil)
+	s := q.open(t)
+	q.publish(t, "acked", "dead")
+	acked, dead := receive(t, s, "acked"), receive(t, s, "dead")
+	ids := q.pendingIDs(t)
+	assert.Equal(t, len(ids), 2, "pending")
+	q.c.command(t, "XTRIM", q.o.Stream, "MAXLEN", "0")
+	q.c.command(t, append([]string{"XACK", q.o.Stream, q.o.Group}, ids...)...)
+	assert.NoError(t, acked.Ack(t.Context()), "Ack")
+	assert.NoError(t, dead.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
+	assert.Equal(t, len(q.listDead(t)), 1, "dead letters")
 }
 
 // A source says that entries stay for ever, unless it removes them.
@@ -255,7 +272,7 @@ func TestHoldsFor(t *testing.T) {
 // that a source and a dead-letter queue do.
 func TestUserRights(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
+	q := newQueue(t, sharedRedis(t).addr, withIdle(300*time.Millisecond))
 	q.c.command(t, "ACL", "SETUSER", q.o.Stream, "on", ">a-password", "~"+q.o.Stream, "~{"+q.o.Stream+"}:dead", "+@stream", "+eval", "+evalsha")
 	admin := q.c
 	q.c = dial(t, q.addr, func(o *rueidis.ClientOption) { o.Username, o.Password = q.o.Stream, "a-password" })
@@ -266,8 +283,8 @@ func TestUserRights(t *testing.T) {
 	q.publish(t, "1", "2")
 	assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
 	assert.NoError(t, receive(t, s, "2").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
-	q.kept(t)
+	assert.Equal(t, len(q.listDead(t)), 1, "dead letters")
+	q.waitForMark(t)
 	admin.command(t, "XGROUP", "DESTROY", q.o.Stream, q.o.Group)
 	q.publish(t, "3")
 	assert.NoError(t, receive(t, s, "3").Retry(t.Context(), 0), "Retry")
@@ -288,7 +305,7 @@ func TestFewerRights(t *testing.T) {
 	} {
 		t.Run("without "+missing, func(t *testing.T) {
 			t.Parallel()
-			q := newQueue(t, sharedRedis(t).addr, idle(300*time.Millisecond))
+			q := newQueue(t, sharedRedis(t).addr, withIdle(300*time.Millisecond))
 			assert.NoError(t, q.open(t).Close(), "the group is there")
 			q.publish(t, "1", "2")
 			q.c.command(t, append([]string{
@@ -316,7 +333,7 @@ func TestFewerRights(t *testing.T) {
 				assert.Contains(t, log.String(), "("+missing+")", "the command that the server has refused")
 			}
 			assert.NoError(t, s.Close(), "Close")
-			assert.Equal(t, q.pending(t), 0, "pending")
+			assert.Equal(t, q.pendingCount(t), 0, "pending")
 			assert.Equal(t, strings.Count(log.String(), "may not mark what is settled"), want, "the log: %s", log.String())
 		})
 	}

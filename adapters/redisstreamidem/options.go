@@ -65,7 +65,7 @@ func (given *Options) withDefaults() (Options, error) {
 	case o.Idle > 0 && o.Idle < 30*time.Millisecond:
 		return o, errors.New("redisstreamidem: Options.Idle is under 30 ms; consumers would take from each other what is in work")
 	}
-	o.DeadStream = cmp.Or(o.DeadStream, beside(o.Stream)+":dead")
+	o.DeadStream = cmp.Or(o.DeadStream, slotPrefix(o.Stream)+":dead")
 	if o.DeadStream == o.Stream {
 		return o, errors.New("redisstreamidem: Options.DeadStream and Options.Stream are the same key; dead letters need a stream of their own")
 	}
@@ -78,8 +78,8 @@ func (given *Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// beside returns the prefix of keys in the slot of key: the part in braces, or else all of key.
-func beside(key string) string {
+// slotPrefix returns the prefix of keys in the slot of key: the part in braces, or else all of key.
+func slotPrefix(key string) string {
 	if strings.ContainsAny(key, "{}") {
 		return key
 	}
@@ -89,8 +89,8 @@ func beside(key string) string {
 // ownConsumers is the prefix of the names of consumers of this package. Others are never deleted.
 const ownConsumers = "retrysafe-"
 
-// newConsumer returns a name that no other source has.
-func newConsumer() string {
+// newConsumerName returns a name that no other source has.
+func newConsumerName() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	host, _ := os.Hostname()
@@ -99,6 +99,6 @@ func newConsumer() string {
 
 // server is a client and the timeout of its calls.
 type server struct {
-	c       redisclient.Client
+	client  redisclient.Client
 	timeout time.Duration
 }

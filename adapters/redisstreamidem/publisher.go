@@ -67,7 +67,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 		at := from
 		for ; at < len(batch) && len(in) < mostInCall && size < bytesInCall && batch[at].Topic == batch[from].Topic; at++ {
 			m := &batch[at]
-			words := outgoing(m)
+			words := outgoingFields(m)
 			switch {
 			case away != nil:
 				errs[at] = away
@@ -83,14 +83,14 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 			}
 		}
 		if len(in) > 0 {
-			written, err := p.add(ctx, batch[from].Topic, args)
+			written, err := p.addEntries(ctx, batch[from].Topic, args)
 			for i, n := range in {
 				if i >= written {
 					errs[n] = err
 					failed[batch[n].Key] = true
 				}
 			}
-			if err != nil && isAway(err) {
+			if err != nil && isServerAway(err) {
 				away = err
 			}
 		}
@@ -99,45 +99,46 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Outgoing) []erro
 	return errs
 }
 
-// add makes one call and returns how many messages were written; the error is that of the others.
-func (p *Publisher) add(ctx context.Context, stream string, args []string) (int, error) {
-	reply, err := array(p.eval(ctx, add, []string{stream}, args))
+// addEntries makes one call and returns how many messages were written; the error is that of the
+// others.
+func (p *Publisher) addEntries(ctx context.Context, stream string, args []string) (int, error) {
+	reply, err := parseArray(p.eval(ctx, addScript, []string{stream}, args))
 	if err == nil && len(reply) == 0 {
-		err = errStrange
+		err = errUnexpectedReply
 	}
 	if err != nil {
-		return 0, sort(err)
+		return 0, outboxError(err)
 	}
 	n, _ := reply[0].(int64)
 	if len(reply) > 1 {
 		text, _ := reply[1].(string)
-		return int(n), sort(explain(redisclient.Error(text)))
+		return int(n), outboxError(explainError(redisclient.Error(text)))
 	}
 	return int(n), nil
 }
 
-func outgoing(m *outbox.Outgoing) []string {
-	f := content(m.ID, m.Key, m.ContentType, m.Payload)
+func outgoingFields(m *outbox.Outgoing) []string {
+	f := contentFields(m.ID, m.Key, m.ContentType, m.Payload)
 	for name, value := range m.Headers {
-		if !ours(name) {
+		if !isOwnField(name) {
 			f = append(f, name, value)
 		}
 	}
 	return f
 }
 
-// away is an error of the server that does not depend on the message.
-type away struct{ error }
+// serverAway is an error of the server that does not depend on the message.
+type serverAway struct{ error }
 
-func (e away) Unwrap() error { return e.error }
+func (e serverAway) Unwrap() error { return e.error }
 
-func isAway(err error) bool {
-	_, ok := errors.AsType[away](err)
+func isServerAway(err error) bool {
+	_, ok := errors.AsType[serverAway](err)
 	return ok
 }
 
-// sort turns an error into one for the outbox.
-func sort(err error) error {
+// outboxError turns an error into one for the outbox.
+func outboxError(err error) error {
 	reason := fmt.Errorf("redisstreamidem: not confirmed: %w", err)
 	if refused, ok := errors.AsType[redisclient.Error](err); ok {
 		switch refused.Code() {
@@ -151,5 +152,5 @@ func sort(err error) error {
 		// Errors for all messages: OOM, READONLY, LOADING, MASTERDOWN, CLUSTERDOWN, NOREPLICAS,
 		// MISCONF, BUSY, NOAUTH and similar.
 	}
-	return outbox.Unavailable(away{reason})
+	return outbox.Unavailable(serverAway{reason})
 }

@@ -95,19 +95,19 @@ func TestMaxLen(t *testing.T) {
 // letters stay where they are.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, ownRedis(t).addr, idle(10*time.Second))
+	q := newQueue(t, ownRedis(t).addr, withIdle(10*time.Second))
 	s := q.open(t)
 	q.publish(t, "1")
 	d := receive(t, s, "1")
 	q.c.command(t, "CONFIG", "SET", "maxmemory", "1")
 	assert.Contains(t, q.pub.Publish(t.Context(), batch(q.o.Stream, "2"))[0].Error(), "the broker is not available: redisstreamidem: not confirmed: redis: OOM", "Publish")
 	err := d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})
-	assert.Contains(t, err.Error(), "not settled; the message may come again: redis: OOM", "Dead")
+	assert.Contains(t, err.Error(), "not settled; the message may be redelivered: redis: OOM", "Dead")
 	q.c.command(t, "CONFIG", "SET", "maxmemory", "0")
-	nothing(t, q.open(t), 12*time.Second)
-	assert.Equal(t, q.pending(t), 1, "pending")
+	expectNothing(t, q.open(t), 12*time.Second)
+	assert.Equal(t, q.pendingCount(t), 1, "pending")
 	assert.NoError(t, d.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead, again")
-	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
+	assert.Equal(t, len(q.listDead(t)), 1, "dead letters")
 }
 
 // If a user has no permission, the error says what to allow and shows no secret.
@@ -144,7 +144,7 @@ func TestPermissions(t *testing.T) {
 	}()
 	a.command(t, "ACL", "SETUSER", "keys", "resetkeys")
 	q.publish(t, "1")
-	nothing(t, s, 50*time.Millisecond)
+	expectNothing(t, s, 50*time.Millisecond)
 	a.command(t, "ACL", "SETUSER", "keys", "~*mine*")
 	assert.Equal(t, <-next, "1", "the message")
 }

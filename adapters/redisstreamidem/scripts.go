@@ -8,9 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-// groupsOf defines a function that returns the groups of the stream by their names, and how many
+// groupsOfLua defines a function that returns the groups of the stream by their names, and how many
 // they are. The marks of this package are not counted.
-const groupsOf = `
+const groupsOfLua = `
 local MARK = '` + markSuffix + `'
 local function groupsOf(key)
   local all, named, count = redis.pcall('XINFO', 'GROUPS', key), {}, 0
@@ -29,29 +29,45 @@ end`
 // replicated, copied and deleted with it, and needs no rights for another key.
 const markSuffix = ":retrysafe-settled"
 
-// unlessShared deletes an entry if the group is the only one. Another group may have been created
-// after the source was opened, and may not have read the entry.
-const unlessShared = groupsOf + `
+// unlessSharedLua deletes an entry if the group is the only one. Another group may have been
+// created after the source was opened, and may not have read the entry.
+const unlessSharedLua = groupsOfLua + `
 local function drop()
   local groups, count = groupsOf(KEYS[1])
   if groups and count == 1 then redis.pcall('XDEL', KEYS[1], ARGV[2]) end
 end`
 
-// The scripts call redis.pcall and return its errors, so that errors keep their codes on every
-// version of the server.
-var (
-	// setUp creates the group. KEYS: stream, dead letters (for the slot, the type and the
-	// permissions). ARGV: group, 1 if it must be the only one, the id up to which the caller knows
-	// that the group had settled everything, or an empty text. It returns "there", "others",
-	// "ahead" (the stream ends before that id), or "made" with the id that the group begins after.
-	setUp = redisclient.NewScript("streams-set-up", groupsOf+`
-local function before(a, b) -- of two ids
-  local function part(id)
+// endsBeforeLua defines a function that reports whether no entry of the stream ever had this id or
+// a later one.
+const endsBeforeLua = `
+local function endsBefore(key, id)
+  local function comparable(id)
     local ms, n = string.match(id, '^(%d+)-(%d+)$')
     return string.rep('0', 20 - #ms) .. ms .. string.rep('0', 20 - #n) .. n
   end
-  return part(a) < part(b)
-end
+  local info = redis.pcall('XINFO', 'STREAM', key)
+  if info.err then return nil, info end
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then return comparable(info[i + 1]) < comparable(id) end
+  end
+end`
+
+// isGoneLua defines a function that reports whether the stream has lost the entry. A stream that
+// was deleted and made again never had it.
+const isGoneLua = endsBeforeLua + `
+local function isGone()
+  local found = redis.pcall('XRANGE', KEYS[1], ARGV[2], ARGV[2])
+  return not found.err and not found[1] and endsBefore(KEYS[1], ARGV[2]) == false
+end`
+
+// The scripts call redis.pcall and return its errors, so that errors keep their codes on every
+// version of the server.
+var (
+	// setUpScript creates the group. KEYS: stream, dead letters (for the slot, the type and the
+	// permissions). ARGV: group, 1 if it must be the only one, the id up to which the caller knows
+	// that the group had settled everything, or an empty text. It returns "there", "others",
+	// "ahead" (the stream ends before that id), or "made" with the id that the group begins after.
+	setUpScript = redisclient.NewScript("streams-set-up", groupsOfLua+endsBeforeLua+`
 local length = redis.pcall('XLEN', KEYS[2])
 if type(length) == 'table' and length.err then return length end
 local group, from = ARGV[1], '0-0'
@@ -64,12 +80,9 @@ if groups then
   if mark then
     from = mark['last-delivered-id']
   elseif ARGV[3] ~= '' then
-    local info, last = redis.pcall('XINFO', 'STREAM', KEYS[1]), nil
-    if info.err then return info end
-    for i = 1, #info, 2 do
-      if info[i] == 'last-generated-id' then last = info[i + 1] end
-    end
-    if before(last, ARGV[3]) then return {'ahead'} end
+    local ends, refused = endsBefore(KEYS[1], ARGV[3])
+    if refused then return refused end
+    if ends then return {'ahead'} end
     from = ARGV[3]
   end
 end
@@ -78,11 +91,11 @@ if made.err and string.sub(made.err, 1, 9) == 'BUSYGROUP' then return {'there'} 
 if made.err then return made end
 return {'made', from}`)
 
-	// keep moves the mark of the group to where everything is settled. KEYS: stream. ARGV: group, 1
-	// to need no mark while the group is the only one: what is settled is deleted then. It returns
-	// the id, or an empty text if there is no mark. Refusals name the command, which Redis 7.0 does
-	// not.
-	keep = redisclient.NewScript("streams-keep", groupsOf+`
+	// moveMarkScript moves the mark of the group to where everything is settled. KEYS: stream.
+	// ARGV: group, 1 to need no mark while the group is the only one: what is settled is deleted
+	// then. It returns the id, or an empty text if there is no mark. Refusals name the command,
+	// which Redis 7.0 does not.
+	moveMarkScript = redisclient.NewScript("streams-keep", groupsOfLua+`
 local function refused(reply, command) return {err = reply.err .. ' (' .. command .. ')'} end
 local p = redis.pcall('XPENDING', KEYS[1], ARGV[1])
 if p.err then return refused(p, 'XPENDING') end
@@ -101,8 +114,8 @@ local set = redis.pcall('XGROUP', how, KEYS[1], name, id)
 if set.err then return refused(set, 'XGROUP ' .. how) end
 return id`)
 
-	// take reads new entries. KEYS: stream. ARGV: group, consumer, count.
-	take = redisclient.NewScript("streams-take", `
+	// takeScript reads new entries. KEYS: stream. ARGV: group, consumer, count.
+	takeScript = redisclient.NewScript("streams-take", `
 local got = redis.pcall('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', ARGV[3], 'STREAMS', KEYS[1], '>')
 if not got then return {} end
 if got.err then return got end
@@ -112,10 +125,10 @@ for i, e in ipairs(got[1][2]) do
 end
 return entries`)
 
-	// again reads pending entries of this consumer once more. KEYS: stream. ARGV: group, consumer,
-	// ids. It returns the entries, without those that another consumer has by now, and the ids of
-	// those that the stream has lost.
-	again = redisclient.NewScript("streams-again", `
+	// rereadScript reads pending entries of this consumer once more. KEYS: stream. ARGV: group,
+	// consumer, ids. It returns the entries, without those that another consumer has by now, and
+	// the ids of those that the stream has lost.
+	rereadScript = redisclient.NewScript("streams-again", `
 local entries, lost = {}, {}
 for i = 3, #ARGV do
   local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
@@ -133,10 +146,10 @@ for i = 3, #ARGV do
 end
 return {entries, lost}`)
 
-	// renew resets the idle time of entries. KEYS: stream. ARGV: group, consumer, ids of the
+	// renewScript resets the idle time of entries. KEYS: stream. ARGV: group, consumer, ids of the
 	// consumer. It returns the ids that another consumer has by now, and those that the stream has
 	// lost: these are no longer pending.
-	renew = redisclient.NewScript("streams-renew", `
+	renewScript = redisclient.NewScript("streams-renew", `
 local taken, lost = {}, {}
 for i = 3, #ARGV do
   local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
@@ -155,10 +168,10 @@ for i = 3, #ARGV do
 end
 return {taken, lost}`)
 
-	// claim takes over entries of silent consumers. KEYS: stream. ARGV: group, consumer,
+	// claimScript takes over entries of silent consumers. KEYS: stream. ARGV: group, consumer,
 	// milliseconds, cursor, count. It returns the next cursor, the entries, and the ids of those
 	// that the stream has lost. From version 7 on the server names the lost ones itself.
-	claim = redisclient.NewScript("streams-claim", `
+	claimScript = redisclient.NewScript("streams-claim", `
 local got = redis.pcall('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'COUNT', ARGV[5], 'JUSTID')
 if got.err then return got end
 local entries, lost = {}, got[3] or {}
@@ -176,9 +189,9 @@ for _, id in ipairs(got[2]) do
 end
 return {got[1], entries, lost}`)
 
-	// own finds entries that the server gave to this consumer in a lost reply. KEYS: stream. ARGV:
-	// group, consumer, limit, ids that the consumer has. It returns ids.
-	own = redisclient.NewScript("streams-own", `
+	// findUnknownScript finds entries that the server gave to this consumer in a lost reply. KEYS:
+	// stream. ARGV: group, consumer, limit, ids that the consumer has. It returns ids.
+	findUnknownScript = redisclient.NewScript("streams-own", `
 local has = {}
 for i = 4, #ARGV do has[ARGV[i]] = true end
 local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[3], ARGV[2])
@@ -189,9 +202,9 @@ for _, e in ipairs(p) do
 end
 return lost`)
 
-	// tidy removes consumers that have nothing pending and were silent for long. KEYS: stream.
-	// ARGV: group, prefix of their names, milliseconds.
-	tidy = redisclient.NewScript("streams-tidy", `
+	// tidyScript removes consumers that have nothing pending and were silent for long. KEYS:
+	// stream. ARGV: group, prefix of their names, milliseconds.
+	tidyScript = redisclient.NewScript("streams-tidy", `
 local all = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
 if all.err then return all end
 for _, c in ipairs(all) do
@@ -203,10 +216,10 @@ for _, c in ipairs(all) do
 end
 return 0`)
 
-	// handBack sets the idle time of entries, as if this consumer had been silent. KEYS: stream.
-	// ARGV: group, consumer, then id and milliseconds in turn. It deletes a consumer that has
-	// nothing pending.
-	handBack = redisclient.NewScript("streams-hand-back", `
+	// handBackScript sets the idle time of entries, as if this consumer had been silent. KEYS:
+	// stream. ARGV: group, consumer, then id and milliseconds in turn. It deletes a consumer that
+	// has nothing pending.
+	handBackScript = redisclient.NewScript("streams-hand-back", `
 for i = 3, #ARGV, 2 do
   local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
   if p.err then return p end
@@ -218,23 +231,28 @@ local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2])
 if not p.err and #p == 0 then redis.pcall('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2]) end
 return 0`)
 
-	// done acks. KEYS: stream. ARGV: group, id, 1 to delete the entry. It returns 0 if the id is
-	// not pending.
-	done = redisclient.NewScript("streams-done", unlessShared+`
+	// doneScript acks. KEYS: stream. ARGV: group, id, 1 to delete the entry. It returns 0 if the id
+	// is not pending, unless the stream has lost the entry: whichever consumer noticed it has acked
+	// the entry, and this one may not know yet. Where entries are deleted, one that is gone may as
+	// well have been settled by another consumer.
+	doneScript = redisclient.NewScript("streams-done", unlessSharedLua+isGoneLua+`
 local n = redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
 if type(n) == 'table' then return n end
 if n == 1 and ARGV[3] == '1' then drop() end
+if n == 0 and ARGV[3] ~= '1' and isGone() then return 1 end
 return n`)
 
-	// deadLetter writes a dead letter and acks. KEYS: stream, dead letters. ARGV: group, id, 1 to
-	// delete the entry or "lost", fields. It returns 0 if the id is not pending, and then keeps no
-	// dead letter, unless the stream has lost the entry: then no other consumer has it. The write
-	// comes first: if the server refuses it, nothing was done.
-	deadLetter = redisclient.NewScript("streams-dead-letter", unlessShared+`
+	// deadLetterScript writes a dead letter and acks. KEYS: stream, dead letters. ARGV: group, id,
+	// 1 to delete the entry or "lost", fields. It returns 0 if the id is not pending, and then
+	// keeps no dead letter, unless the stream has lost the entry: then no other consumer has it.
+	// The write comes first: if the server refuses it, nothing was done. That the stream has lost
+	// an entry can be seen here as in doneScript.
+	deadLetterScript = redisclient.NewScript("streams-dead-letter", unlessSharedLua+isGoneLua+`
 local dead = redis.pcall('XADD', KEYS[2], '*', unpack(ARGV, 4))
 if type(dead) == 'table' then return dead end
 local n = redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
 if ARGV[3] == 'lost' then return 1 end
+if n == 0 and ARGV[3] ~= '1' and isGone() then return 1 end
 if n ~= 1 then
   redis.pcall('XDEL', KEYS[2], dead)
   return n
@@ -242,10 +260,10 @@ end
 if ARGV[3] == '1' then drop() end
 return 1`)
 
-	// add writes entries, one after the other, until one is refused. KEYS: stream. ARGV: maximum
-	// length or 0, then for each entry the number of its fields and values, and these. It returns
-	// how many it has written, and the refusal.
-	add = redisclient.NewScript("streams-add", `
+	// addScript writes entries, one after the other, until one is refused. KEYS: stream. ARGV:
+	// maximum length or 0, then for each entry the number of its fields and values, and these. It
+	// returns how many it has written, and the refusal.
+	addScript = redisclient.NewScript("streams-add", `
 local n, i = 0, 2
 while i <= #ARGV do
   local words = tonumber(ARGV[i])
@@ -260,8 +278,9 @@ while i <= #ARGV do
 end
 return {n}`)
 
-	// list reads entries. KEYS: stream. ARGV: from, to, count. With count 0 it returns the last id.
-	list = redisclient.NewScript("streams-list", `
+	// listScript reads entries. KEYS: stream. ARGV: from, to, count. With count 0 it returns the
+	// last id.
+	listScript = redisclient.NewScript("streams-list", `
 if ARGV[3] == '0' then
   local last = redis.pcall('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
   if last.err then return last end
@@ -269,8 +288,8 @@ if ARGV[3] == '0' then
 end
 return redis.pcall('XRANGE', KEYS[1], ARGV[1], ARGV[2], 'COUNT', ARGV[3])`)
 
-	// groups returns the names of the groups. KEYS: stream.
-	groups = redisclient.NewScript("streams-groups", `
+	// groupsScript returns the names of the groups. KEYS: stream.
+	groupsScript = redisclient.NewScript("streams-groups", `
 if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
 local found = redis.pcall('XINFO', 'GROUPS', KEYS[1])
 if found.err then return found end
@@ -280,47 +299,47 @@ for _, g in ipairs(found) do
 end
 return names`)
 
-	// remove deletes an entry. KEYS: stream. ARGV: id.
-	remove = redisclient.NewScript("streams-remove", `return redis.pcall('XDEL', KEYS[1], ARGV[1])`)
+	// removeScript deletes an entry. KEYS: stream. ARGV: id.
+	removeScript = redisclient.NewScript("streams-remove", `return redis.pcall('XDEL', KEYS[1], ARGV[1])`)
 )
 
 // eval runs a script within the timeout.
 func (s server) eval(ctx context.Context, script *redisclient.Script, keys, args []string) (any, error) {
 	ctx, end := context.WithTimeout(ctx, s.timeout)
 	defer end()
-	r := s.c.Eval(ctx, redisclient.Call{Script: script, Keys: keys, Args: args})
-	return r.Value, explain(r.Err)
+	r := s.client.Eval(ctx, redisclient.Call{Script: script, Keys: keys, Args: args})
+	return r.Value, explainError(r.Err)
 }
 
-// errStrange is the error for a reply that none of the scripts returns.
-var errStrange = errors.New("redisstreamidem: the server answered with something else than its scripts return; is it behind a proxy that changes answers?")
+// errUnexpectedReply is the error for a reply that none of the scripts returns.
+var errUnexpectedReply = errors.New("redisstreamidem: the server answered with something else than its scripts return; is it behind a proxy that changes answers?")
 
-// number parses a reply that is a number.
-func number(v any, err error) (int64, error) {
+// parseNumber parses a reply that is a number.
+func parseNumber(v any, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
 	n, ok := v.(int64)
 	if !ok {
-		return 0, errStrange
+		return 0, errUnexpectedReply
 	}
 	return n, nil
 }
 
-// text parses a reply that is a string.
-func text(v any, err error) (string, error) {
+// parseText parses a reply that is a string.
+func parseText(v any, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
 	s, ok := v.(string)
 	if !ok {
-		return "", errStrange
+		return "", errUnexpectedReply
 	}
 	return s, nil
 }
 
-// array parses a reply that is an array.
-func array(v any, err error) ([]any, error) {
+// parseArray parses a reply that is an array.
+func parseArray(v any, err error) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -329,14 +348,14 @@ func array(v any, err error) ([]any, error) {
 	}
 	a, ok := v.([]any)
 	if !ok {
-		return nil, errStrange
+		return nil, errUnexpectedReply
 	}
 	return a, nil
 }
 
-// texts parses a reply that is an array of strings.
-func texts(v any, err error) ([]string, error) {
-	a, err := array(v, err)
+// parseTexts parses a reply that is an array of strings.
+func parseTexts(v any, err error) ([]string, error) {
+	a, err := parseArray(v, err)
 	out := make([]string, len(a))
 	for i := range a {
 		out[i], _ = a[i].(string)
@@ -344,8 +363,8 @@ func texts(v any, err error) ([]string, error) {
 	return out, err
 }
 
-// explain adds advice to refusals whose own text has none.
-func explain(err error) error {
+// explainError adds advice to refusals whose own text has none.
+func explainError(err error) error {
 	refused, ok := errors.AsType[redisclient.Error](err)
 	if !ok {
 		return err
@@ -356,7 +375,7 @@ func explain(err error) error {
 	case "NOAUTH", "WRONGPASS":
 		return fmt.Errorf("the server does not know the user; check the password: %w", err)
 	case "NOPERM":
-		return fmt.Errorf("the user may not do this; allow EVAL, EVALSHA, the commands that begin with X, and the keys of the stream and its deadLetters: %w", err)
+		return fmt.Errorf("the user may not do this; allow EVAL, EVALSHA, the commands that begin with X, and the keys of the stream and of its dead letters: %w", err)
 	case "CROSSSLOT":
 		return fmt.Errorf("the stream and its stream of dead letters are in different slots; leave Options.DeadStream empty, or give both one hash tag: %w", err)
 	}

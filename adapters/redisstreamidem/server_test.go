@@ -23,15 +23,16 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/redisstreamidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/freeport"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/internal/servertest"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// redisServer is a redis-server on loopback.
+// redisServer is a server on loopback.
 type redisServer struct {
 	addr, dir string
 	args      []string
@@ -50,23 +51,21 @@ func startRedis(tb assert.T, dir string, args ...string) *redisServer {
 
 func (s *redisServer) start(tb assert.T) {
 	tb.Helper()
-	path, err := exec.LookPath("redis-server")
-	assert.NoError(tb, err, "redis-server is not installed: apt-get install -y redis-server")
 	_, port, _ := net.SplitHostPort(s.addr)
-	s.cmd = exec.Command(path, append([]string{
+	s.cmd = kind.Command(tb, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no", "--shutdown-timeout", "0", "--protected-mode", "no",
 	}, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	assert.NoError(tb, s.cmd.Start(), "start redis-server")
-	for end := time.Now().Add(3 * time.Minute); !s.answers(); time.Sleep(5 * time.Millisecond) {
+	assert.NoError(tb, s.cmd.Start(), "start the server")
+	for end := time.Now().Add(3 * time.Minute); !s.isUp(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatalf("redis-server does not answer:\n%s", s.said.String())
+			tb.Fatalf("%s does not answer:\n%s", kind.Name, s.said.String())
 		}
 	}
 }
 
-func (s *redisServer) answers() bool {
+func (s *redisServer) isUp() bool {
 	c, err := net.DialTimeout("tcp", s.addr, time.Second)
 	if err != nil {
 		return false
@@ -94,19 +93,28 @@ func ownRedis(t *testing.T, args ...string) *redisServer {
 }
 
 var (
+	kind    servertest.RedisServer // that the tests run on now
 	sharing sync.Once
 	shared  *redisServer
 	folder  string
 )
 
+// TestMain runs all tests on each kind of server.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // they wait more than they compute
-	code := m.Run()
-	if shared != nil {
-		shared.kill()
-	}
-	if folder != "" {
-		_ = os.RemoveAll(folder)
+	code := 0
+	for _, kind = range servertest.RedisServers() {
+		if failed := m.Run(); failed != 0 {
+			fmt.Println("the tests above ran on", kind.Name)
+			code = failed
+		}
+		if shared != nil {
+			shared.kill()
+		}
+		if folder != "" {
+			_ = os.RemoveAll(folder)
+		}
+		sharing, shared, folder = sync.Once{}, nil, ""
 	}
 	os.Exit(code)
 }
@@ -214,7 +222,7 @@ func (q *queue) deadLetters(tb testing.TB) *redisstreamidem.DeadLetters {
 	return p
 }
 
-func (q *queue) dead(tb testing.TB) (found []*mqidem.DeadLetter) {
+func (q *queue) listDead(tb testing.TB) (found []*mqidem.DeadLetter) {
 	tb.Helper()
 	assert.NoError(tb, q.deadLetters(tb).Walk(tb.Context(), func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		found = append(found, p)
@@ -245,8 +253,8 @@ func receive(tb testing.TB, s mqidem.Source, id string) mqidem.Delivery {
 	return d
 }
 
-// nothing checks that no message arrives for some time.
-func nothing(tb testing.TB, s mqidem.Source, within time.Duration) {
+// expectNothing checks that no message arrives for some time.
+func expectNothing(tb testing.TB, s mqidem.Source, within time.Duration) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), within)
 	defer cancel()
@@ -276,8 +284,8 @@ func (h *heard) String() string {
 
 func newStore() *memstore.Store { return memstore.New(nil) }
 
-// within makes a call with its own context.
-func within(t *testing.T, d time.Duration, call func(context.Context) error) error {
+// callWithin makes a call with its own context.
+func callWithin(t *testing.T, d time.Duration, call func(context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()

@@ -20,13 +20,13 @@ type Source struct {
 	o        Options
 	consumer string
 
-	queue *mqidem.Prefetch
-	pump  pump
+	queue  *mqidem.Prefetch
+	poller poller
 
-	mu    sync.Mutex
-	held  map[string]*delivery // by id: messages whose claims are renewed
-	later map[string]time.Time // by id: messages that wait for a later try; renewed too
-	gone  []string             // ids of messages that the stream has lost, to be reported
+	mu         sync.Mutex
+	held       map[string]*delivery // by id: messages whose claims are renewed
+	laterTries map[string]time.Time // by id: messages that wait for a later try; renewed too
+	lostIDs    []string             // ids of messages that the stream has lost, to be reported
 
 	settled atomic.Bool // something was settled since the mark was moved
 
@@ -43,20 +43,19 @@ var (
 )
 
 // Open returns a source that is a new consumer of the group. It creates the group if it is missing:
-// see Options.Group.
-// The caller keeps the client, which must reconnect by itself, and closes it after the source.
-// Close the source at the end.
+// see Options.Group. The caller keeps the client, which must reconnect by itself, and closes it
+// after the source. Close the source at the end.
 func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source, error) {
 	o, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{
-		server: server{c, o.Timeout}, o: o, consumer: newConsumer(), queue: mqidem.NewPrefetch(o.Prefetch, mostAhead),
-		held: map[string]*delivery{}, later: map[string]time.Time{}, pump: pump{cursor: "0-0"},
+		server: server{c, o.Timeout}, o: o, consumer: newConsumerName(), queue: mqidem.NewPrefetch(o.Prefetch, mostAhead),
+		held: map[string]*delivery{}, laterTries: map[string]time.Time{}, poller: poller{cursor: "0-0"},
 	}
 	s.settled.Store(true) // a group of an earlier version has no mark
-	if err := s.setUp(ctx, o.Delete); err != nil {
+	if err := s.setUpGroup(ctx, o.Delete); err != nil {
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -64,11 +63,11 @@ func Open(ctx context.Context, c redisclient.Client, options *Options) (*Source,
 	return s, nil
 }
 
-// setUp makes the group if it is missing. If it has to be alone, other groups are an error.
-func (s *Source) setUp(ctx context.Context, alone bool) error {
-	said, err := texts(s.eval(ctx, setUp, []string{s.o.Stream, s.o.DeadStream}, []string{s.o.Group, flag(alone), s.pump.mark}))
+// setUpGroup makes the group if it is missing. If it has to be alone, other groups are an error.
+func (s *Source) setUpGroup(ctx context.Context, alone bool) error {
+	said, err := parseTexts(s.eval(ctx, setUpScript, []string{s.o.Stream, s.o.DeadStream}, []string{s.o.Group, flagArg(alone), s.poller.mark}))
 	if err == nil && len(said) == 0 {
-		err = errStrange
+		err = errUnexpectedReply
 	}
 	if err != nil {
 		return fmt.Errorf("redisstreamidem: cannot open the stream %s with its group %s and its stream of dead letters %s: %w", s.o.Stream, s.o.Group, s.o.DeadStream, err)
@@ -77,19 +76,19 @@ func (s *Source) setUp(ctx context.Context, alone bool) error {
 	case "others":
 		return errors.New("redisstreamidem: the stream has other groups, which would lose what Options.Delete removes; leave it off")
 	case "ahead":
-		return &placeError{s.o.Stream, s.o.Group, s.pump.mark}
+		return &placeError{s.o.Stream, s.o.Group, s.poller.mark}
 	case "made":
-		s.made(said[len(said)-1])
+		s.logCreated(said[len(said)-1])
 	case "there":
 	default:
-		return errStrange
+		return errUnexpectedReply
 	}
 	return nil
 }
 
-// made logs that the group was created after an id.
-func (s *Source) made(from string) {
-	switch first := s.pump.mark == "" && from == "0-0"; {
+// logCreated logs that the group was created after an id.
+func (s *Source) logCreated(from string) {
+	switch first := s.poller.mark == "" && from == "0-0"; {
 	case first: // most likely it is new
 	case from == "0-0":
 		s.o.Logger.Warn("redisstreamidem: the group was gone, and begins at the oldest entry", "stream", s.o.Stream, "group", s.o.Group)
@@ -107,7 +106,7 @@ func (e *placeError) Error() string {
 		e.group, e.stream, e.settled, e.stream, e.group, e.stream, e.group)
 }
 
-func flag(on bool) string {
+func flagArg(on bool) string {
 	if on {
 		return "1"
 	}
@@ -147,8 +146,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// long is longer than any Idle, in milliseconds.
-const long = "31536000000"
+// longIdle is longer than any Idle, in milliseconds.
+const longIdle = "31536000000"
 
 // handBack returns all held messages to the server, in parts, since the server does nothing else
 // while a script runs. If none are held it still makes one call, which deletes the consumer.
@@ -157,24 +156,24 @@ func (s *Source) handBack() {
 	now := time.Now()
 	s.mu.Lock()
 	for id := range s.held {
-		args = append(args, id, long)
+		args = append(args, id, longIdle)
 	}
-	for id, at := range s.later {
+	for id, at := range s.laterTries {
 		// the idle time is such that it reaches Idle when the try is due
 		args = append(args, id, strconv.FormatInt(max(0, s.o.Idle-max(0, at.Sub(now))).Milliseconds(), 10))
 	}
-	s.held, s.later = nil, nil
-	gone := len(s.gone)
+	s.held, s.laterTries = nil, nil
+	gone := len(s.lostIDs)
 	s.mu.Unlock()
 	if gone > 0 {
 		s.o.Logger.Error("redisstreamidem: the stream has lost messages before they were settled", "stream", s.o.Stream, "group", s.o.Group, "messages", gone, "error", errLost)
 	}
 	ctx, end := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer end()
-	_ = s.keep(ctx) // others keep it too
+	_ = s.moveMark(ctx) // others keep it too
 	for first := true; first || len(args) > 0; first = false {
-		n := min(len(args), 2*atOnce)
-		if _, err := s.eval(ctx, handBack, []string{s.o.Stream}, append([]string{s.o.Group, s.consumer}, args[:n]...)); err != nil {
+		n := min(len(args), 2*maxPerScript)
+		if _, err := s.eval(ctx, handBackScript, []string{s.o.Stream}, append([]string{s.o.Group, s.consumer}, args[:n]...)); err != nil {
 			s.o.Logger.Warn("redisstreamidem: cannot hand back what is not settled; others have it after Idle", "stream", s.o.Stream, "group", s.o.Group, "error", err)
 			return
 		}
@@ -182,8 +181,8 @@ func (s *Source) handBack() {
 	}
 }
 
-// letGo ends the renewals of a delivery.
-func (s *Source) letGo(d *delivery) {
+// stopRenewing ends the renewals of a delivery.
+func (s *Source) stopRenewing(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[d.id] == d {
@@ -191,8 +190,8 @@ func (s *Source) letGo(d *delivery) {
 	}
 }
 
-// noGroup reports whether an error says that the group, or the whole stream, is missing.
-func noGroup(err error) bool {
+// isNoGroup reports whether an error says that the group, or the whole stream, is missing.
+func isNoGroup(err error) bool {
 	refused, ok := errors.AsType[redisclient.Error](err)
 	return ok && refused.Code() == "NOGROUP"
 }

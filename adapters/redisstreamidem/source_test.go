@@ -16,16 +16,28 @@ import (
 	"github.com/retrysafe/retrysafe/redisclient"
 )
 
-func idle(d time.Duration) func(*redisstreamidem.Options) {
+func withIdle(d time.Duration) func(*redisstreamidem.Options) {
 	return func(o *redisstreamidem.Options) { o.Idle = d }
 }
 
-// pending returns how many entries are delivered and not acked.
-func (q *queue) pending(tb testing.TB) int64 {
+// pendingCount returns how many entries are delivered and not acked.
+func (q *queue) pendingCount(tb testing.TB) int64 {
 	tb.Helper()
 	summary, _ := q.c.command(tb, "XPENDING", q.o.Stream, q.o.Group).([]any)
 	n, _ := summary[0].(int64)
 	return n
+}
+
+// pendingIDs returns the ids of the pending entries.
+func (q *queue) pendingIDs(tb testing.TB) (ids []string) {
+	tb.Helper()
+	all, _ := q.c.command(tb, "XPENDING", q.o.Stream, q.o.Group, "-", "+", "1000").([]any)
+	for _, one := range all {
+		entry, _ := one.([]any)
+		id, _ := entry[0].(string)
+		ids = append(ids, id)
+	}
+	return ids
 }
 
 // consumers returns the names of the consumers that the server knows.
@@ -40,8 +52,8 @@ func (q *queue) consumers(tb testing.TB) (names []string) {
 	return names
 }
 
-// pass makes all pending entries idle for d.
-func (q *queue) pass(tb testing.TB, d time.Duration) {
+// makeIdle makes all pending entries idle for d.
+func (q *queue) makeIdle(tb testing.TB, d time.Duration) {
 	tb.Helper()
 	all, _ := q.c.command(tb, "XPENDING", q.o.Stream, q.o.Group, "-", "+", "1000").([]any)
 	for _, one := range all {
@@ -56,7 +68,7 @@ func (q *queue) pass(tb testing.TB, d time.Duration) {
 // ready or waits for a later try.
 func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(10*time.Second))
+	q := newQueue(t, sharedRedis(t).addr, withIdle(10*time.Second))
 	q.publish(t, "work", "later", "ready")
 	q.o.Prefetch = 1
 	slow := q.open(t)
@@ -64,21 +76,21 @@ func TestSlowConsumerIsNotRobbed(t *testing.T) {
 	assert.NoError(t, receive(t, slow, "later").Retry(t.Context(), 14*time.Second), "Retry")
 	q.o.Prefetch = -1
 	other := q.open(t)
-	nothing(t, other, 12*time.Second)
+	expectNothing(t, other, 12*time.Second)
 	assert.NoError(t, work.Ack(t.Context()), "Ack")
 	ready := receive(t, slow, "ready")
 	assert.Equal(t, ready.Message().Deliveries, 1, "deliveries of the one that lay ready")
 	assert.NoError(t, ready.Ack(t.Context()), "Ack")
 	assert.NoError(t, receive(t, slow, "later").Ack(t.Context()), "Ack")
-	nothing(t, other, 50*time.Millisecond)
-	assert.Equal(t, q.pending(t), 0, "pending")
+	expectNothing(t, other, 50*time.Millisecond)
+	assert.Equal(t, q.pendingCount(t), 0, "pending")
 }
 
 // After Idle another consumer receives what a dead consumer had, also messages that waited for a
 // later try. The dead consumer is deleted.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
+	q := newQueue(t, sharedRedis(t).addr, withIdle(time.Hour))
 	q.publish(t, "1", "2")
 	c := dial(t, q.addr, nil)
 	dies := q.openOn(t, c)
@@ -87,7 +99,7 @@ func TestAbandoned(t *testing.T) {
 	c.Close() // it sends nothing more
 	dead := q.consumers(t)[0]
 	assert.NotEqual(t, dead, "", "the name of the dead one")
-	q.pass(t, time.Hour)
+	q.makeIdle(t, time.Hour)
 	lives := q.open(t)
 	for range 2 {
 		d, err := lives.Receive(t.Context())
@@ -106,13 +118,13 @@ func TestAbandoned(t *testing.T) {
 // dead-letters what another one has done.
 func TestRobbed(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
+	q := newQueue(t, sharedRedis(t).addr, withIdle(time.Hour))
 	p := startProxy(t, q.addr)
 	q.publish(t, "1", "2", "3")
 	slow := q.openOn(t, dial(t, p.Addr, nil))
 	first, second, third := receive(t, slow, "1"), receive(t, slow, "2"), receive(t, slow, "3")
 	p.Cut()
-	q.pass(t, time.Hour)
+	q.makeIdle(t, time.Hour)
 	other := q.open(t)
 	for _, id := range []string{"1", "2"} {
 		assert.NoError(t, receive(t, other, id).Ack(t.Context()), "Ack by another one")
@@ -121,16 +133,16 @@ func TestRobbed(t *testing.T) {
 	p.Mend()
 	eventually(t, "Ack is stale", func() bool { return isStale(first.Ack(t.Context())) })
 	eventually(t, "Dead is stale", func() bool { return isStale(second.Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison})) })
-	assert.Equal(t, len(q.dead(t)), 0, "dead letters")
+	assert.Equal(t, len(q.listDead(t)), 0, "dead letters")
 	assert.NoError(t, third.Retry(t.Context(), 0), "Retry of what another one has")
-	nothing(t, slow, 600*time.Millisecond)
+	expectNothing(t, slow, 600*time.Millisecond)
 	assert.NoError(t, held.Ack(t.Context()), "Ack")
 }
 
 // A lost reply loses no message, and the message does not have to wait for Idle.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, sharedRedis(t).addr, idle(time.Hour))
+	q := newQueue(t, sharedRedis(t).addr, withIdle(time.Hour))
 	p := startProxy(t, q.addr)
 	s := q.openOn(t, dial(t, p.Addr, nil))
 	for round := range 3 {
@@ -155,14 +167,14 @@ func TestLostReply(t *testing.T) {
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	srv := ownRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	q := newQueue(t, srv.addr, idle(time.Hour))
+	q := newQueue(t, srv.addr, withIdle(time.Hour))
 	s := q.open(t)
 	q.publish(t, "acked", "dead", "later")
 	acked, dead := receive(t, s, "acked"), receive(t, s, "dead")
 	asked := time.Now()
 	assert.NoError(t, receive(t, s, "later").Retry(t.Context(), time.Second), "Retry")
 	srv.kill()
-	assert.True(t, within(t, 50*time.Millisecond, acked.Ack) != nil, "Ack while the server is away fails")
+	assert.True(t, callWithin(t, 50*time.Millisecond, acked.Ack) != nil, "Ack while the server is away fails")
 	errs := q.pub.Publish(t.Context(), batch(q.o.Stream, "x"))
 	assert.Contains(t, errs[0].Error(), "the broker is not available", "Publish while the server is away")
 	srv.start(t)
@@ -177,7 +189,8 @@ func TestServerRestart(t *testing.T) {
 			defer cancel()
 			var err error
 			if d, err = s.Receive(ctx); err != nil && time.Since(asked) > 2*time.Second {
-				q.pass(t, time.Hour) // the source saw no poll fail, so the message comes after Idle
+				// the source saw no poll fail, so the message comes after Idle
+				q.makeIdle(t, time.Hour)
 			}
 			return err == nil
 		})
@@ -189,8 +202,8 @@ func TestServerRestart(t *testing.T) {
 		eventually(t, "Ack", func() bool { return d.Ack(t.Context()) == nil })
 	}
 	assert.Equal(t, ids, map[string]bool{"acked": true, "later": true, "behind": true}, "messages")
-	assert.Equal(t, len(q.dead(t)), 1, "dead letters")
-	eventually(t, "all is acked", func() bool { return q.pending(t) == 0 })
+	assert.Equal(t, len(q.listDead(t)), 1, "dead letters")
+	eventually(t, "all is acked", func() bool { return q.pendingCount(t) == 0 })
 }
 
 // A deleted stream is made again, and a deleted group that has settled nothing begins at the oldest
@@ -224,7 +237,7 @@ func TestStreamDeleted(t *testing.T) {
 			got := <-next
 			assert.Equal(t, got.Message().ID, want, "the message of a Receive that waited")
 			assert.NoError(t, got.Ack(t.Context()), "Ack")
-			nothing(t, s, 50*time.Millisecond)
+			expectNothing(t, s, 50*time.Millisecond)
 		})
 	}
 }
@@ -239,7 +252,7 @@ func TestCloseGivesBack(t *testing.T) {
 	asked := time.Now()
 	assert.NoError(t, later.Retry(t.Context(), 1500*time.Millisecond), "Retry")
 	other := q.open(t) // it looks for silent consumers before the first is closed
-	nothing(t, other, 50*time.Millisecond)
+	expectNothing(t, other, 50*time.Millisecond)
 	assert.NoError(t, s.Close(), "Close")
 	assert.True(t, isStale(held.Ack(t.Context())), "Ack behind Close is stale")
 	ids := map[string]bool{}
@@ -297,7 +310,7 @@ func TestCloseGivesBackInParts(t *testing.T) {
 		assert.NoError(t, err, "Receive by another one")
 		assert.NoError(t, d.Ack(ctx), "Ack")
 	}
-	assert.Equal(t, q.pending(t), 0, "pending")
+	assert.Equal(t, q.pendingCount(t), 0, "pending")
 }
 
 // Delete leaves no entries, and Open refuses it if other groups read the stream.
@@ -348,7 +361,7 @@ func TestGroups(t *testing.T) {
 		q.o.Group = group
 		s := q.open(t)
 		assert.NoError(t, receive(t, s, "1").Ack(t.Context()), "Ack")
-		nothing(t, s, 50*time.Millisecond)
+		expectNothing(t, s, 50*time.Millisecond)
 	}
 }
 
@@ -365,7 +378,7 @@ func TestTrimmed(t *testing.T) {
 	isLost(t, s)
 	q.publish(t, "2")
 	assert.NoError(t, receive(t, s, "2").Ack(t.Context()), "Ack")
-	eventually(t, "nothing is pending", func() bool { return q.pending(t) == 0 })
+	eventually(t, "nothing is pending", func() bool { return q.pendingCount(t) == 0 })
 }
 
 // In a cluster a stream and its dead letters are in one slot, unless the options say otherwise.
@@ -382,7 +395,7 @@ func TestCluster(t *testing.T) {
 		q := newQueue(t, srv.addr, func(o *redisstreamidem.Options) { o.Stream = name })
 		q.publish(t, "1")
 		assert.NoError(t, receive(t, q.open(t), "1").Dead(t.Context(), mqidem.Reason{Why: mqidem.DeadPoison}), "Dead")
-		assert.Equal(t, len(q.dead(t)), 1, "dead letters")
+		assert.Equal(t, len(q.listDead(t)), 1, "dead letters")
 		q.o.DeadStream = "elsewhere"
 		_, err := redisstreamidem.Open(t.Context(), q.c, &q.o)
 		assert.Contains(t, err.Error(), "are in different slots; leave Options.DeadStream empty", "Open")

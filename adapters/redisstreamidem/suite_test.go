@@ -18,7 +18,7 @@ func TestSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mqtest.Run(t, mqtest.Config{Fill: fill, Queue: func(tb testing.TB) mqtest.Queue {
+			mqtest.Run(t, mqtest.Config{Fill: fillFields, Queue: func(tb testing.TB) mqtest.Queue {
 				tb.Helper()
 				q := newQueue(tb, sharedRedis(tb).addr, change)
 				return mqtest.Queue{
@@ -31,8 +31,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// fill leaves no room for a reason: it sets as many fields as a script can pass on.
-func fill(m *mqidem.Message) {
+// fillFields leaves no room for a reason: it sets as many fields as a script can pass on.
+func fillFields(m *mqidem.Message) {
 	for i := range 1997 {
 		m.Headers[fmt.Sprint("header ", i)] = []byte("v")
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
 )
 
 func ExampleOpen() {

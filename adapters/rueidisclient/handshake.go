@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// connect opens a connection, with TLS if conf is not nil. Its errors say whether the server may be
-// one without TLS.
-func connect(ctx context.Context, addr string, d *net.Dialer, conf *tls.Config) (net.Conn, error) {
+// openConn opens a connection, with TLS if conf is not nil. Its errors say whether the server may
+// be one without TLS.
+func openConn(ctx context.Context, addr string, d *net.Dialer, conf *tls.Config) (net.Conn, error) {
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d.Timeout)

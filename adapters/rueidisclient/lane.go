@@ -37,18 +37,18 @@ const idleAfter = time.Second
 // laneKey is the context key by which the lane recognises its own connections.
 type laneKey struct{}
 
-// alone makes a call that no other is in flight with. If the last one was long ago, or the lane's
-// connection was idle for too long, it sends nothing and returns false. It returns no later than
-// ctx ends: what ends a call cuts its connection. The caller counts in inFlight.
-func (c *Client) alone(ctx context.Context, call redisclient.Call) (redisclient.Reply, bool) {
+// callAlone makes a call that no other is in flight with. If the last one was long ago, or the
+// lane's connection was idle for too long, it sends nothing and returns false. It returns no later
+// than ctx ends: what ends a call cuts its connection. The caller counts in inFlight.
+func (c *Client) callAlone(ctx context.Context, call redisclient.Call) (redisclient.Reply, bool) {
 	l := &c.lane
-	number, ok := l.begin()
+	number, ok := l.startCall()
 	if !ok {
 		return redisclient.Reply{}, false
 	}
-	defer afterFunc(ctx, func() { l.end(number) })()
-	r := reply(c.r.Do(context.WithValue(ctx, laneKey{}, l), c.build(call, false)))
-	cut, unsent := l.finish()
+	defer afterFunc(ctx, func() { l.cutCall(number) })()
+	r := toReply(c.client.Do(context.WithValue(ctx, laneKey{}, l), c.buildCommand(call, false)))
+	cut, unsent := l.finishCall()
 	switch {
 	case unsent:
 		return redisclient.Reply{}, false
@@ -70,8 +70,8 @@ func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, f)
 }
 
-// begin starts a call unless the one before it is long ago.
-func (l *lane) begin() (number uint64, ok bool) {
+// startCall starts a call unless the one before it is long ago.
+func (l *lane) startCall() (number uint64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -80,20 +80,20 @@ func (l *lane) begin() (number uint64, ok bool) {
 	return l.call, ok
 }
 
-// finish ends the current call for end.
-func (l *lane) finish() (cut, unsent bool) {
+// finishCall ends the current call for cutCall.
+func (l *lane) finishCall() (cut, unsent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.call++
 	return l.cut, l.unsent
 }
 
-// end cuts the call with that number, if it is still the current one.
-func (l *lane) end(number uint64) {
+// cutCall cuts the call with that number, if it is still the current one.
+func (l *lane) cutCall(number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if number == l.call {
-		l.cutNow()
+		l.failConn()
 	}
 }
 
@@ -102,21 +102,21 @@ func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.cutNow()
+	l.failConn()
 }
 
-// cutNow makes the connection fail, for a call that has not set its deadline yet too. The caller
+// failConn makes the connection fail, for a call that has not set its deadline yet too. The caller
 // holds the mutex.
-func (l *lane) cutNow() {
+func (l *lane) failConn() {
 	l.cut = true
 	if l.conn != nil {
 		_ = l.conn.Conn.SetDeadline(time.Unix(1, 0))
 	}
 }
 
-// dial opens a connection, and one of the lane if the context is that of a call of the lane.
-func dial(ctx context.Context, addr string, d *net.Dialer, conf *tls.Config) (net.Conn, error) {
-	conn, err := connect(ctx, addr, d, conf)
+// dialForLane opens a connection, and one of the lane if the context is that of a call of the lane.
+func dialForLane(ctx context.Context, addr string, d *net.Dialer, conf *tls.Config) (net.Conn, error) {
+	conn, err := openConn(ctx, addr, d, conf)
 	l, _ := ctx.Value(laneKey{}).(*lane)
 	if l == nil || err != nil {
 		return conn, err

@@ -19,12 +19,12 @@ func laneTo(t *testing.T) (c *Client, echo func(ctx context.Context, text string
 	t.Helper()
 	a, err := redisclient.ParseURL("redis://" + servertest.StartRedis(t).Addr)
 	assert.NoError(t, err, "the address")
-	o, gather, err := options(a)
+	o, gather, err := clientOptions(a)
 	assert.NoError(t, err, "the options")
 	o.ConnWriteTimeout = time.Hour
 	r, err := rueidis.NewClient(o)
 	assert.NoError(t, err, "NewClient")
-	c = &Client{r: r, opened: &o, gather: gather}
+	c = &Client{client: r, openOptions: &o, singleServer: gather}
 	t.Cleanup(func() { _ = c.Close() })
 	script := redisclient.NewScript("echo", "return ARGV[1]")
 	echo = func(ctx context.Context, text string) redisclient.Reply {
@@ -38,7 +38,7 @@ func laneTo(t *testing.T) (c *Client, echo func(ctx context.Context, text string
 
 func (c *Client) must(t *testing.T, words ...string) {
 	t.Helper()
-	assert.NoError(t, c.r.Do(context.Background(), c.piped(c.r.B().Arbitrary(words...).Build())).Error(), "a command")
+	assert.NoError(t, c.client.Do(context.Background(), c.onSharedConn(c.client.B().Arbitrary(words...).Build())).Error(), "a command")
 }
 
 // hanging makes a call to a server that does not answer scripts, and returns when it is in flight.

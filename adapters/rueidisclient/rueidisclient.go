@@ -17,12 +17,12 @@ import (
 // Client implements [redisclient.Client] and every optional interface. It is safe for concurrent
 // use.
 type Client struct {
-	r      rueidis.Client
-	opened *rueidis.ClientOption // set by Open; else nil
-	gather bool                  // one server: concurrent calls are sent in one write
-	lane   lane
-	next   crowd
-	subs   subscribers
+	client       rueidis.Client
+	openOptions  *rueidis.ClientOption // set by Open; else nil
+	singleServer bool                  // one server: concurrent calls are sent in one write
+	lane         lane
+	nextBatch    callBatch
+	subs         subscribers
 }
 
 var (
@@ -37,28 +37,28 @@ var (
 
 // New wraps a client, which the caller closes. Create it with DisableRetry: the callers of the
 // store repeat calls themselves, and they know when that is safe.
-func New(r rueidis.Client) *Client { return &Client{r: r} }
+func New(r rueidis.Client) *Client { return &Client{client: r} }
 
 // Eval implements [redisclient.Client].
 func (c *Client) Eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
 	r := c.eval(ctx, call)
 	if r.UnknownScript() {
-		r = reply(c.r.Do(ctx, c.piped(c.build(call, true))))
+		r = toReply(c.client.Do(ctx, c.onSharedConn(c.buildCommand(call, true))))
 	}
 	return r
 }
 
 func (c *Client) eval(ctx context.Context, call redisclient.Call) redisclient.Reply {
-	if !c.gather || call.Alone {
-		return reply(c.r.Do(ctx, c.piped(c.build(call, false))))
+	if !c.singleServer || call.Alone {
+		return toReply(c.client.Do(ctx, c.onSharedConn(c.buildCommand(call, false))))
 	}
 	defer c.lane.inFlight.Add(-1)
 	if c.lane.inFlight.Add(1) == 1 {
-		if r, ok := c.alone(ctx, call); ok {
+		if r, ok := c.callAlone(ctx, call); ok {
 			return r
 		}
 	}
-	return c.together(ctx, call)
+	return c.sendWithOthers(ctx, call)
 }
 
 // EvalMany implements [redisclient.Pipeliner].
@@ -66,33 +66,33 @@ func (c *Client) EvalMany(ctx context.Context, calls []redisclient.Call) []redis
 	return redisclient.SendMany(calls, !c.Joins(), func(calls []redisclient.Call, whole bool) []redisclient.Reply {
 		cmds := make(rueidis.Commands, len(calls))
 		for i, call := range calls {
-			cmds[i] = c.piped(c.build(call, whole))
+			cmds[i] = c.onSharedConn(c.buildCommand(call, whole))
 		}
 		replies := make([]redisclient.Reply, len(calls))
-		for i, r := range c.r.DoMulti(ctx, cmds...) {
-			replies[i] = reply(r)
+		for i, r := range c.client.DoMulti(ctx, cmds...) {
+			replies[i] = toReply(r)
 		}
 		return replies
 	})
 }
 
 // Joins implements [redisclient.Joiner].
-func (c *Client) Joins() bool { return c.r.Mode() != rueidis.ClientModeCluster }
+func (c *Client) Joins() bool { return c.client.Mode() != rueidis.ClientModeCluster }
 
 // EvalWait implements [redisclient.Replicated].
 func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas int, within time.Duration) (r redisclient.Reply, acked int) {
 	run := func(whole bool) {
-		err := c.r.Dedicated(func(one rueidis.DedicatedClient) error {
-			wait := c.r.B().Wait().Numreplicas(int64(replicas)).Timeout(within.Milliseconds()).Build()
-			got := one.DoMulti(ctx, c.build(call, whole), wait)
-			r = reply(got[0])
+		err := c.client.Dedicated(func(one rueidis.DedicatedClient) error {
+			wait := c.client.B().Wait().Numreplicas(int64(replicas)).Timeout(within.Milliseconds()).Build()
+			got := one.DoMulti(ctx, c.buildCommand(call, whole), wait)
+			r = toReply(got[0])
 			if n, err := got[1].AsInt64(); err == nil {
 				acked = int(n)
 			}
 			return nil
 		})
 		if err != nil {
-			r = redisclient.Reply{Err: convert(err)}
+			r = redisclient.Reply{Err: convertError(err)}
 		}
 	}
 	if run(false); r.UnknownScript() {
@@ -103,9 +103,9 @@ func (c *Client) EvalWait(ctx context.Context, call redisclient.Call, replicas i
 
 // EachPrimary implements [redisclient.Nodes].
 func (c *Client) EachPrimary(ctx context.Context, f func(context.Context, func(context.Context, ...string) redisclient.Reply) error) error {
-	for _, node := range c.r.Nodes() {
+	for _, node := range c.client.Nodes() {
 		do := func(ctx context.Context, cmd ...string) redisclient.Reply {
-			return reply(node.Do(ctx, c.piped(node.B().Arbitrary(cmd...).Build())))
+			return toReply(node.Do(ctx, c.onSharedConn(node.B().Arbitrary(cmd...).Build())))
 		}
 		primary, err := isPrimary(ctx, do, c.Joins())
 		if err != nil {
@@ -147,30 +147,31 @@ func notAllowed(err error) bool {
 	return ok && (refused.Code() == "NOPERM" || refused.Code() == "ERR")
 }
 
-// build returns the command. If whole is set, it sends the script's source instead of its digest.
-func (c *Client) build(call redisclient.Call, whole bool) rueidis.Completed {
+// buildCommand returns the command. If whole is set, it sends the script's source instead of its
+// digest.
+func (c *Client) buildCommand(call redisclient.Call, whole bool) rueidis.Completed {
 	name, script := "EVALSHA", call.Script.SHA1
 	if whole {
 		name, script = "EVAL", call.Script.Source
 	}
-	cmd := c.r.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys)))
-	if c.gather {
+	cmd := c.client.B().Arbitrary(name, script, strconv.Itoa(len(call.Keys)))
+	if c.singleServer {
 		// Keys would compute a slot, which one server does not need
 		return cmd.Args(call.Keys...).Args(call.Args...).Build()
 	}
 	return cmd.Keys(call.Keys...).Args(call.Args...).Build()
 }
 
-// piped sends a command on the connection that all share. Without it, a client that has a lane
-// would use the lane's.
-func (c *Client) piped(cmd rueidis.Completed) rueidis.Completed {
-	if c.gather {
+// onSharedConn sends a command on the connection that all share. Without it, a client that has a
+// lane would use the lane's.
+func (c *Client) onSharedConn(cmd rueidis.Completed) rueidis.Completed {
+	if c.singleServer {
 		return cmd.ToPipe()
 	}
 	return cmd
 }
 
-func reply(r rueidis.RedisResult) redisclient.Reply {
+func toReply(r rueidis.RedisResult) redisclient.Reply {
 	v, err := r.ToAny()
 	if rueidis.IsRedisNil(err) {
 		return redisclient.Reply{}
@@ -185,12 +186,12 @@ func reply(r rueidis.RedisResult) redisclient.Reply {
 			return redisclient.Reply{Err: redisclient.Error(text)}
 		}
 	}
-	return redisclient.Reply{Value: v, Err: convert(err)}
+	return redisclient.Reply{Value: v, Err: convertError(err)}
 }
 
-// convert separates a refusal of the server from an error of the connection. rueidis leaves out the
-// code ERR, so a refusal that begins with another word than a code gets it back.
-func convert(err error) error {
+// convertError separates a refusal of the server from an error of the connection. rueidis leaves
+// out the code ERR, so a refusal that begins with another word than a code gets it back.
+func convertError(err error) error {
 	e, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return err

@@ -50,10 +50,10 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 		if err != nil {
 			return nil, err
 		}
-		e := d.engine()
+		e := d.layerEngine()
 		// A duplicate must publish what the first run produced, so only Replay is allowed.
 		options := append(slices.Clone(d.Options), retrysafe.WithPolicy(retrysafe.Policy{Duplicate: retrysafe.Replay}))
-		res, err := retrysafe.Do(m.Context(), e, key, func(ctx context.Context) ([]produced, error) {
+		res, err := retrysafe.Do(m.Context(), e, key, func(ctx context.Context) ([]producedMessage, error) {
 			old := m.Context()
 			m.SetContext(ctx)
 			defer m.SetContext(old)
@@ -61,7 +61,7 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 			if err != nil {
 				return nil, err
 			}
-			return pack(made), nil
+			return packMessages(made), nil
 		}, options...)
 		if errors.Is(err, retrysafe.ErrAnswerNotKept) {
 			return nil, fmt.Errorf("watermillidem: this message was worked on, and what the handler produced was too large to be kept (Policy.MaxAnswer); "+
@@ -70,7 +70,7 @@ func (d *Deduplicator) Middleware(h message.HandlerFunc) message.HandlerFunc {
 		if err != nil {
 			return nil, err
 		}
-		return unpack(res.Value), nil
+		return unpackMessages(res.Value), nil
 	}
 }
 
@@ -88,18 +88,18 @@ func (d *Deduplicator) PublisherDecorator() message.PublisherDecorator {
 
 type publisher struct {
 	message.Publisher
-	d *Deduplicator
+	deduplicator *Deduplicator
 }
 
 // Publish implements message.Publisher.
 func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 	for _, m := range messages {
-		key, err := p.d.key(m, "publish")
+		key, err := p.deduplicator.key(m, "publish")
 		if err != nil {
 			return err
 		}
 		key.Operation = retrysafe.KeyPart(key.Operation + " to " + topic)
-		replayed, err := retrysafe.Run(m.Context(), p.d.engine(), key, func(context.Context) error { return p.Publisher.Publish(topic, m) }, p.d.Options...)
+		replayed, err := retrysafe.Run(m.Context(), p.deduplicator.layerEngine(), key, func(context.Context) error { return p.Publisher.Publish(topic, m) }, p.deduplicator.Options...)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 	return nil
 }
 
-func (d *Deduplicator) engine() *retrysafe.Engine {
+func (d *Deduplicator) layerEngine() *retrysafe.Engine {
 	return d.Engine.Layer("mq").WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Wait: waitForFirst})
 }
 

@@ -6,4 +6,4 @@ import (
 )
 
 // NumbersOf returns what NewWorkers passes to package idgen.
-func NumbersOf(b *Backend) idgen.Numbers { return &numbers{b: b, locks: lock.New(b, nil)} }
+func NumbersOf(b *Backend) idgen.Numbers { return &numberSource{backend: b, locks: lock.New(b, nil)} }

@@ -31,20 +31,20 @@ func TestCutAtEachRequest(t *testing.T) {
 					return pass
 				})
 				r := request(name)
-				_, err := c.TryLock(within(t), r)
+				_, err := c.TryLock(testContext(t), r)
 				if op == opDelete {
 					assert.NoError(t, err, "TryLock")
-					err = c.Unlock(within(t), r)
+					err = c.Unlock(testContext(t), r)
 				}
 				assert.True(t, err != nil, "the cut is an error")
-				free(t, other, name) // no caller has called Unlock
-				g, err := c.TryLock(within(t), r)
+				acquireFree(t, other, name) // no caller has called Unlock
+				g, err := c.TryLock(testContext(t), r)
 				assert.NoError(t, err, "TryLock by the same owner")
-				again, err := c.TryLock(within(t), r)
+				again, err := c.TryLock(testContext(t), r)
 				assert.NoError(t, err, "TryLock once more")
 				assert.Equal(t, again.Fence, g.Fence, "the fence")
-				assert.NoError(t, c.Unlock(within(t), r), "Unlock")
-				assert.Equal(t, len(queue(t, raw(t), name)), 0, "nodes that are left")
+				assert.NoError(t, c.Unlock(testContext(t), r), "Unlock")
+				assert.Equal(t, len(queue(t, rawClient(t), name)), 0, "nodes that are left")
 			})
 		}
 	}
@@ -58,7 +58,7 @@ func TestClientsOwnLockLeavesAnOrphan(t *testing.T) {
 	assert.NoError(t, err, "connect")
 	defer conn.Close()
 	name := rand.Text()
-	free(t, connect(t, long), "root") // makes the root
+	acquireFree(t, connect(t, long), "root") // makes the root
 	p.setHook(func(op int32, n int) fate {
 		if op == opChildren && n == 1 {
 			return loseRequest
@@ -71,7 +71,7 @@ func TestClientsOwnLockLeavesAnOrphan(t *testing.T) {
 		_, _, err := conn.Get("/retrysafe/locks")
 		return err == nil
 	})
-	assert.Equal(t, len(queue(t, raw(t), name)), 1, "orphans")
+	assert.Equal(t, len(queue(t, rawClient(t), name)), 1, "orphans")
 }
 
 // TestHolderKeepsThroughCut breaks the connection of a holder: it keeps its lock, fence and
@@ -81,18 +81,18 @@ func TestHolderKeepsThroughCut(t *testing.T) {
 	c, other := connect(t, long), connect(t, long)
 	name := rand.Text()
 	r := request(name)
-	g, err := c.TryLock(within(t), r)
+	g, err := c.TryLock(testContext(t), r)
 	assert.NoError(t, err, "TryLock")
 	waiting := make(chan error, 1)
-	w, ctx := request(name), within(t)
+	w, ctx := request(name), testContext(t)
 	go func() { waiting <- other.Wait(ctx, w) }()
-	eventually(t, "the other waits", func() bool { return other.proxy.count(opGetData) == 1 })
+	eventually(t, "the other waits", func() bool { return other.proxy.requestCount(opGetData) == 1 })
 	for _, one := range []*client{c, other} {
 		one.proxy.Cut()
 		one.proxy.Mend()
 	}
-	eventually(t, "the session is back", func() bool { return c.Extend(within(t), r) == nil })
-	again, err := c.TryLock(within(t), r)
+	eventually(t, "the session is back", func() bool { return c.Extend(testContext(t), r) == nil })
+	again, err := c.TryLock(testContext(t), r)
 	assert.NoError(t, err, "TryLock")
 	assert.Equal(t, again.Fence, g.Fence, "the fence")
 	select {
@@ -102,7 +102,7 @@ func TestHolderKeepsThroughCut(t *testing.T) {
 		t.Fatalf("the wait is over: %v", err)
 	default:
 	}
-	assert.NoError(t, c.Unlock(within(t), r), "Unlock")
+	assert.NoError(t, c.Unlock(testContext(t), r), "Unlock")
 	assert.NoError(t, <-waiting, "Wait, across a cut")
 }
 
@@ -114,56 +114,56 @@ func TestSessionExpiresWhileHeld(t *testing.T) {
 	c, other := connect(t, brief), connect(t, long)
 	locks, others := lock.New(c, nil), lock.New(other, nil)
 	name := rand.Text()
-	held, err := locks.Lock(within(t), name)
+	held, err := locks.Lock(testContext(t), name)
 	assert.NoError(t, err, "Lock")
 	next := make(chan *lock.Lock, 1)
 	early := make(chan bool, 1)
-	ctx := within(t)
+	ctx := testContext(t)
 	go func() {
 		l, _ := others.Lock(ctx, name)
 		early <- held.Err() == nil
 		next <- l
 	}()
-	eventually(t, "the other waits", func() bool { return other.proxy.count(opGetData) == 1 })
+	eventually(t, "the other waits", func() bool { return other.proxy.requestCount(opGetData) == 1 })
 	c.proxy.Cut()
 	<-held.Done()
 	assert.ErrorIs(t, held.Err(), lock.ErrLost, "Err")
 	assert.True(t, !<-early, "the holder was told before another one got the lock")
 	l := <-next
 	assert.True(t, l != nil && l.Fence() > held.Fence(), "the fence grows")
-	assert.ErrorIs(t, held.Release(within(t)), lock.ErrLost, "Release")
+	assert.ErrorIs(t, held.Release(testContext(t)), lock.ErrLost, "Release")
 	c.proxy.Mend()
 	eventually(t, "the client is back, and told that another one has the lock", func() bool {
-		_, err := locks.TryLock(within(t), name)
+		_, err := locks.TryLock(testContext(t), name)
 		return errors.Is(err, lock.ErrHeld)
 	})
-	assert.NoError(t, l.Release(within(t)), "Release")
-	again, err := locks.Lock(within(t), name)
+	assert.NoError(t, l.Release(testContext(t)), "Release")
+	again, err := locks.Lock(testContext(t), name)
 	assert.NoError(t, err, "Lock")
 	assert.True(t, again.Fence() > l.Fence(), "the fence grows")
-	assert.NoError(t, again.Release(within(t)), "Release")
+	assert.NoError(t, again.Release(testContext(t)), "Release")
 }
 
 // TestDoneOfASession cuts a client off until its session is over, and reconnects it. The grant's
 // Done is closed, whether the holder counts leases or not.
 func TestDoneOfASession(t *testing.T) {
 	t.Parallel()
-	c, look := connect(t, brief), raw(t)
+	c, look := connect(t, brief), rawClient(t)
 	name := rand.Text()
 	r := request(name)
-	g, err := c.TryLock(within(t), r)
+	g, err := c.TryLock(testContext(t), r)
 	assert.NoError(t, err, "TryLock")
 	c.proxy.Cut()
 	eventually(t, "the session is over", func() bool { return len(queue(t, look, name)) == 0 })
 	c.proxy.Mend()
 	<-g.Done
-	assert.ErrorIs(t, c.Extend(within(t), r), lock.ErrLost, "Extend")
-	assert.ErrorIs(t, c.Unlock(within(t), r), lock.ErrLost, "Unlock")
+	assert.ErrorIs(t, c.Extend(testContext(t), r), lock.ErrLost, "Extend")
+	assert.ErrorIs(t, c.Unlock(testContext(t), r), lock.ErrLost, "Unlock")
 	var anew lock.Grant
 	r = request(name)
 	eventually(t, "the client is back", func() bool {
 		// it refuses calls while it looks for a server
-		anew, err = c.TryLock(within(t), r)
+		anew, err = c.TryLock(testContext(t), r)
 		return err == nil
 	})
 	assert.True(t, anew.Fence > g.Fence, "the fence grows")
@@ -173,13 +173,13 @@ func TestDoneOfASession(t *testing.T) {
 // another one.
 func TestWaiterOfASession(t *testing.T) {
 	t.Parallel()
-	holder, c, look := connect(t, long), connect(t, brief), raw(t)
+	holder, c, look := connect(t, long), connect(t, brief), rawClient(t)
 	name := rand.Text()
 	held := request(name)
-	_, err := holder.TryLock(within(t), held)
+	_, err := holder.TryLock(testContext(t), held)
 	assert.NoError(t, err, "TryLock")
 	got := make(chan error, 1)
-	r, ctx := request(name), within(t)
+	r, ctx := request(name), testContext(t)
 	go func() {
 		for { // also while the client has no server
 			if err := c.Wait(ctx, r); err != nil && ctx.Err() != nil {
@@ -197,7 +197,7 @@ func TestWaiterOfASession(t *testing.T) {
 	eventually(t, "the session is over", func() bool { return len(queue(t, look, name)) == 1 })
 	c.proxy.Mend()
 	eventually(t, "it stands in line again", func() bool { return len(queue(t, look, name)) == 2 })
-	assert.NoError(t, holder.Unlock(within(t), held), "Unlock")
+	assert.NoError(t, holder.Unlock(testContext(t), held), "Unlock")
 	assert.NoError(t, <-got, "the lock")
 }
 
@@ -205,11 +205,11 @@ func TestWaiterOfASession(t *testing.T) {
 // server creates afterwards are deleted.
 func TestContextsOfCalls(t *testing.T) {
 	t.Parallel()
-	c, look := connect(t, long), raw(t)
+	c, look := connect(t, long), rawClient(t)
 	held, name := request(rand.Text()), rand.Text()
-	_, err := c.TryLock(within(t), held)
+	_, err := c.TryLock(testContext(t), held)
 	assert.NoError(t, err, "TryLock")
-	_, err = connect(t, long).TryLock(within(t), request(name)) // keeps the parent there
+	_, err = connect(t, long).TryLock(testContext(t), request(name)) // keeps the parent there
 	assert.NoError(t, err, "TryLock")
 	c.proxy.Stall()
 	extend := func(ctx context.Context) error { return c.Extend(ctx, held) }
@@ -225,12 +225,12 @@ func TestContextsOfCalls(t *testing.T) {
 	} {
 		what, call := one.what, one.call
 		ctx, cancel := context.WithCancel(t.Context())
-		asked, ended := c.proxy.all(), make(chan error, 1)
+		asked, ended := c.proxy.allRequests(), make(chan error, 1)
 		go func() { ended <- call(ctx) }()
 		if what == "Extend behind Unlock" { // it waits for the place, and does not ask
 			<-time.After(100 * time.Millisecond)
 		} else {
-			eventually(t, what+" has asked", func() bool { return c.proxy.all() > asked })
+			eventually(t, what+" has asked", func() bool { return c.proxy.allRequests() > asked })
 		}
 		cancel()
 		assert.ErrorIs(t, <-ended, context.Canceled, "%s", what)

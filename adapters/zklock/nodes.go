@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // nodeOf returns the node of a lock's name, below the root. Letters, digits, "-" and "_" are
@@ -30,37 +30,38 @@ func nodeOf(name string) string {
 	return s.String()
 }
 
-// idOf returns the prefix of an owner's nodes.
-func idOf(o storeapi.Owner) string { return hex.EncodeToString(o[:]) + "-" }
+// ownerPrefix returns the prefix of an owner's nodes.
+func ownerPrefix(o storeapi.Owner) string { return hex.EncodeToString(o[:]) + "-" }
 
-// full is the largest allowed number of a lock, well below the server's limit. The server counts to
-// 2^31 for each parent and then returns the same number again.
-const full = 1<<31 - 1<<16
+// maxSequence is the largest allowed number of a lock, well below the server's limit. The server
+// counts to 2^31 for each parent and then returns the same number again.
+const maxSequence = 1<<31 - 1<<16
 
 var errFull = errors.New("zklock: the node of this lock has counted to 2^31 and gives no more places in its queue; stop all that use the lock, and delete its node")
 
-// number returns the number at the end of a node's name.
-func number(node string) (int64, error) {
+// sequenceNumber returns the number at the end of a node's name.
+func sequenceNumber(node string) (int64, error) {
 	_, digits, ok := strings.Cut(node, "-")
 	n, err := strconv.ParseInt(digits, 10, 32)
 	if !ok || err != nil || len(digits) < 10 {
 		return 0, fmt.Errorf("zklock: a node of another kind, of %d bytes, is in the queue of a lock; give the locks a root of their own", len(node))
 	}
-	if n < 0 || n >= full {
+	if n < 0 || n >= maxSequence {
 		return 0, errFull
 	}
 	return n, nil
 }
 
-// before returns the node that the own node has to wait for; empty if the own node is the first.
-func before(queue []string, own string) (previous string, err error) {
-	mine, err := number(own)
+// previousNode returns the node that the own node has to wait for; empty if the own node is the
+// first.
+func previousNode(queue []string, own string) (previous string, err error) {
+	mine, err := sequenceNumber(own)
 	if err != nil {
 		return "", err
 	}
 	most := int64(-1)
 	for _, node := range queue {
-		n, err := number(node)
+		n, err := sequenceNumber(node)
 		switch {
 		case err != nil:
 			return "", err
@@ -101,19 +102,19 @@ func (b *Backend) makeRoot() error {
 	return nil
 }
 
-// unimplemented is the client's error for a server that does not know a request.
-const unimplemented = "unknown error: -6"
+// unimplementedText is the client's error for a server that does not know a request.
+const unimplementedText = "unknown error: -6"
 
 // makeContainer creates a node that the server removes when it is unused. On servers without
 // containers it creates a persistent one. Such a server may end the session after the first
 // request, so it gets only one.
 func (b *Backend) makeContainer(node string) error {
-	if !b.plain.Load() {
+	if !b.noContainers.Load() {
 		_, err := b.conn.CreateContainer(node, nil, zk.FlagContainer, b.o.ACL)
-		if err == nil || err.Error() != unimplemented {
+		if err == nil || err.Error() != unimplementedText {
 			return err
 		}
-		b.plain.Store(true)
+		b.noContainers.Store(true)
 	}
 	_, err := b.conn.Create(node, nil, zk.FlagPersistent, b.o.ACL)
 	return err

@@ -60,14 +60,14 @@ func (p *proxy) setHook(hook func(op int32, n int) fate) {
 	p.events = 0
 }
 
-// count returns how often a request was sent since the hook was set, pings excluded.
-func (p *proxy) count(op int32) int {
+// requestCount returns how often a request was sent since the hook was set, pings excluded.
+func (p *proxy) requestCount(op int32) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts[op]
 }
 
-func (p *proxy) all() (n int) {
+func (p *proxy) allRequests() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for op, k := range p.counts {
@@ -84,7 +84,7 @@ func (p *proxy) told() int {
 	return p.events
 }
 
-func (p *proxy) ask(op int32) fate {
+func (p *proxy) fateOf(op int32) fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[op]++
@@ -109,7 +109,7 @@ func (c *carried) requests(client, server net.Conn) {
 			return
 		}
 		if !first && len(f) >= 12 {
-			what := c.ask(int32(binary.BigEndian.Uint32(f[8:])))
+			what := c.fateOf(int32(binary.BigEndian.Uint32(f[8:])))
 			if what == loseRequest {
 				return
 			}

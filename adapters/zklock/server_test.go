@@ -115,8 +115,8 @@ func open(tb testing.TB, addr string, session time.Duration) *zklock.Backend {
 	return b
 }
 
-// raw returns a separate client, to look at the nodes.
-func raw(tb testing.TB) *zk.Conn {
+// rawClient returns a separate client, to look at the nodes.
+func rawClient(tb testing.TB) *zk.Conn {
 	tb.Helper()
 	c, _, err := zk.Connect([]string{zooKeeper(tb)}, time.Minute, zk.WithLogger(silent{}))
 	assert.NoError(tb, err, "connect")

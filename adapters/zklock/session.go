@@ -11,18 +11,18 @@ import (
 
 // session is a session of the client. The client starts another one when the server has ended it.
 type session struct {
-	gone chan struct{} // closed when we know that it has ended
-	over bool          // guarded by the backend's mutex
-	time atomic.Int64  // how long the server tolerates silence, in nanoseconds
+	ended        chan struct{} // closed when we know that it has ended
+	marked       bool          // guarded by the backend's mutex
+	timeoutNanos atomic.Int64  // how long the server tolerates silence, in nanoseconds
 }
 
-func newSession() *session { return &session{gone: make(chan struct{})} }
+func newSession() *session { return &session{ended: make(chan struct{})} }
 
-// end notifies the holders. The backend's mutex is held.
-func (s *session) end() {
-	if !s.over {
-		s.over = true
-		close(s.gone)
+// markEnded notifies the holders. The backend's mutex is held.
+func (s *session) markEnded() {
+	if !s.marked {
+		s.marked = true
+		close(s.ended)
 	}
 }
 
@@ -31,17 +31,17 @@ func (s *session) end() {
 // quarter of the shortest session that servers allow by default. Our client sends something every
 // third of its session. A member that was cut off may have reported nothing of that: 5/12 are left,
 // and a part of that allows for clocks.
-func (s *session) lease() time.Duration { return time.Duration(s.time.Load()) * 2 / 5 }
+func (s *session) lease() time.Duration { return time.Duration(s.timeoutNanos.Load()) * 2 / 5 }
 
-// current returns the session of calls that are made now.
-func (b *Backend) current() *session {
+// currentSession returns the session of calls that are made now.
+func (b *Backend) currentSession() *session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.session
 }
 
-// event is called by the client, in order, before the client continues.
-func (b *Backend) event(e zk.Event) {
+// handleEvent is called by the client, in order, before the client continues.
+func (b *Backend) handleEvent(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
 	}
@@ -49,13 +49,13 @@ func (b *Backend) event(e zk.Event) {
 	defer b.mu.Unlock()
 	switch e.State {
 	case zk.StateExpired:
-		b.session.end()
+		b.session.markEnded()
 		if !b.closed {
 			b.session = newSession()
 		}
 	case zk.StateHasSession:
-		if l, ok := b.line.(*line); ok {
-			b.session.time.Store(int64(l.session()))
+		if l, ok := b.serverConn.(*headConn); ok {
+			b.session.timeoutNanos.Store(int64(l.sessionTime()))
 		}
 		select {
 		case <-b.ready:
@@ -71,44 +71,44 @@ func (b *Backend) dial(network, address string, timeout time.Duration) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Conn: c}
+	l := &headConn{Conn: c}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		_ = c.Close()
 	}
-	if b.line != nil { // the client leaves it open after the end of a session
-		_ = b.line.Close()
+	if b.serverConn != nil { // the client leaves it open after the end of a session
+		_ = b.serverConn.Close()
 	}
-	b.line = l
+	b.serverConn = l
 	return l, nil
 }
 
-// line copies the server's first answer. It contains the session's time, which the client does not
-// expose.
-type line struct {
+// headConn copies the server's first answer. It contains the session's time, which the client does
+// not expose.
+type headConn struct {
 	net.Conn
-	head [welcome]byte
+	head [headSize]byte
 	n    int
 }
 
-func (l *line) Read(p []byte) (int, error) {
+func (l *headConn) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if l.n < welcome {
+	if l.n < headSize {
 		l.n += copy(l.head[l.n:], p[:n])
 	}
 	return n, err
 }
 
-func (l *line) session() time.Duration { return sessionTime(l.head[:l.n]) }
+func (l *headConn) sessionTime() time.Duration { return sessionTime(l.head[:l.n]) }
 
-// welcome is how many bytes of the first answer are copied: its length, the version of the
+// headSize is how many bytes of the first answer are copied: its length, the version of the
 // protocol, and the session's time in milliseconds, 4 bytes each.
-const welcome = 12
+const headSize = 12
 
 // sessionTime returns the session's time from a server's first answer; zero if it is invalid.
 func sessionTime(head []byte) time.Duration {
-	if len(head) < welcome {
+	if len(head) < headSize {
 		return 0
 	}
 	return time.Duration(max(0, int32(binary.BigEndian.Uint32(head[8:])))) * time.Millisecond //nolint:gosec // the protocol has it signed

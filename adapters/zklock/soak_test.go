@@ -68,13 +68,13 @@ func TestSoakCuts(t *testing.T) {
 		}
 	}
 	all.Wait()
-	look := raw(t)
+	look := rawClient(t)
 	for _, name := range names {
 		eventually(t, "the queue is empty, with all sessions there", func() bool { return len(queue(t, look, name)) == 0 })
 	}
 	for _, c := range clients { // the end of a session would have removed its nodes
 		r := request(rand.Text())
-		_, err := c.TryLock(within(t), r)
+		_, err := c.TryLock(testContext(t), r)
 		assert.NoError(t, err, "TryLock")
 	}
 	t.Logf("%d grants, %d cuts", granted.Load(), min(done.Load(), cuts))

@@ -10,17 +10,17 @@ import (
 	"github.com/retrysafe/retrysafe/backoff"
 )
 
-// watch is a watch of the client. All waiters for a node share it: the client cannot end a watch,
-// so waiters that try again must not create another one.
-type watch struct {
+// nodeWatch is a watch of the client. All waiters for a node share it: the client cannot end a
+// watch, so waiters that try again must not create another one.
+type nodeWatch struct {
 	done chan struct{} // closed when waiters should look again
 	err  error         // valid then
 }
 
-// await waits until the previous node or the own session is gone.
-func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) error {
+// waitForNode waits until the previous node or the own session is gone.
+func (b *Backend) waitForNode(ctx context.Context, node string, gone <-chan struct{}) error {
 	for {
-		w, err := b.watch(node)
+		w, err := b.watchNode(node)
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) 
 		select {
 		case <-w.done:
 			look.Stop()
-			if w.err == nil || definite(w.err) {
+			if w.err == nil || isNothingDone(w.err) {
 				return w.err
 			}
 			if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil {
@@ -45,7 +45,7 @@ func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) 
 		case <-look.C: // the client may fail to set a watch again after a cut
 		}
 		there := true
-		err = b.ask(ctx, func() error {
+		err = b.callClient(ctx, func() error {
 			var err error
 			there, _, err = b.conn.Exists(node)
 			return err
@@ -56,7 +56,7 @@ func (b *Backend) await(ctx context.Context, node string, gone <-chan struct{}) 
 	}
 }
 
-func (b *Backend) watch(node string) (*watch, error) {
+func (b *Backend) watchNode(node string) (*nodeWatch, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w := b.watches[node]; w != nil {
@@ -65,15 +65,15 @@ func (b *Backend) watch(node string) (*watch, error) {
 	if b.closed {
 		return nil, errClosed
 	}
-	w := &watch{done: make(chan struct{})}
+	w := &nodeWatch{done: make(chan struct{})}
 	b.watches[node] = w
-	b.work.Go(func() {
+	b.tasks.Go(func() {
 		_, _, events, err := b.conn.GetW(node)
 		switch {
 		case err == nil:
 			<-events // also when the client has ended
 		case !errors.Is(err, zk.ErrNoNode):
-			w.err = failed("watch the one before in the queue", err)
+			w.err = stepError("watch the one before in the queue", err)
 		}
 		b.mu.Lock()
 		delete(b.watches, node)

@@ -34,35 +34,35 @@ func NewWorkers(b *Backend, o *idgen.WorkersOptions) *idgen.Workers {
 	if b == nil || o != nil && (len(o.Namespace) > 128 || strings.IndexByte(o.Namespace, 0) >= 0) {
 		panic("zklock: NewWorkers needs a backend, and a namespace of at most 128 bytes without NUL")
 	}
-	return idgen.NewWorkersOn(&numbers{b: b, locks: lock.New(b, nil)}, o)
+	return idgen.NewWorkersOn(&numberSource{backend: b, locks: lock.New(b, nil)}, o)
 }
 
-// numbers is the source of NewWorkers.
-type numbers struct {
-	b     *Backend
-	locks *lock.Locker
+// numberSource is the source of NewWorkers.
+type numberSource struct {
+	backend *Backend
+	locks   *lock.Locker
 }
 
 // Agree implements [idgen.Numbers]. The node of a namespace stores the layout of its ids. A
 // confirmed layout is stored on a quorum.
-func (n *numbers) Agree(ctx context.Context, namespace string, layout idgen.Layout) error {
-	node := n.b.node(namespace)
-	is, err := asked(ctx, n.b, func() (string, error) {
-		_, err := n.b.conn.Create(node, []byte(layout.String()), zk.FlagPersistent, n.b.o.ACL)
+func (n *numberSource) Agree(ctx context.Context, namespace string, layout idgen.Layout) error {
+	node := n.backend.namespaceNode(namespace)
+	is, err := callWithResult(ctx, n.backend, func() (string, error) {
+		_, err := n.backend.conn.Create(node, []byte(layout.String()), zk.FlagPersistent, n.backend.o.ACL)
 		if errors.Is(err, zk.ErrNoNode) {
-			if err = n.b.makeRoot(); err == nil {
-				_, err = n.b.conn.Create(node, []byte(layout.String()), zk.FlagPersistent, n.b.o.ACL)
+			if err = n.backend.makeRoot(); err == nil {
+				_, err = n.backend.conn.Create(node, []byte(layout.String()), zk.FlagPersistent, n.backend.o.ACL)
 			}
 		}
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return "", failed("keep the layout of the ids", err)
+			return "", stepError("keep the layout of the ids", err)
 		}
-		if _, err := n.b.conn.Sync(node); err != nil {
-			return "", failed("read the layout of the ids", err)
+		if _, err := n.backend.conn.Sync(node); err != nil {
+			return "", stepError("read the layout of the ids", err)
 		}
-		text, _, err := n.b.conn.Get(node)
+		text, _, err := n.backend.conn.Get(node)
 		if err != nil {
-			return "", failed("read the layout of the ids", err)
+			return "", stepError("read the layout of the ids", err)
 		}
 		return string(text), nil
 	})
@@ -72,11 +72,13 @@ func (n *numbers) Agree(ctx context.Context, namespace string, layout idgen.Layo
 	return err
 }
 
-// node returns the node of a namespace of worker numbers.
-func (b *Backend) node(namespace string) string { return b.o.Root + "/ids." + nodeOf(namespace) }
+// namespaceNode returns the node of a namespace of worker numbers.
+func (b *Backend) namespaceNode(namespace string) string {
+	return b.o.Root + "/ids." + nodeOf(namespace)
+}
 
 // Claim implements [idgen.Numbers].
-func (n *numbers) Claim(ctx context.Context, r idgen.NumberRequest) (idgen.Claimed, error) {
+func (n *numberSource) Claim(ctx context.Context, r idgen.NumberRequest) (idgen.Claimed, error) {
 	held, err := n.locks.TryLock(ctx, "ids/"+r.Namespace+"/"+strconv.Itoa(r.Number), lock.WithLease(r.Lease), lock.WithMaxHold(r.Lease))
 	switch {
 	case errors.Is(err, lock.ErrHeld):
@@ -84,7 +86,7 @@ func (n *numbers) Claim(ctx context.Context, r idgen.NumberRequest) (idgen.Claim
 	case err != nil:
 		return idgen.Claimed{}, err
 	}
-	w := &workerLock{b: n.b, lock: held, node: n.b.node(r.Namespace) + "/" + strconv.Itoa(r.Number)}
+	w := &workerLock{backend: n.backend, lock: held, node: n.backend.namespaceNode(r.Namespace) + "/" + strconv.Itoa(r.Number)}
 	t, err := w.takeOver(ctx)
 	if err != nil {
 		_ = w.Release(ctx, "")
@@ -94,35 +96,35 @@ func (n *numbers) Claim(ctx context.Context, r idgen.NumberRequest) (idgen.Claim
 
 // workerLock is the hold on one number.
 type workerLock struct {
-	b    *Backend
-	lock *lock.Lock
-	node string // of the reservation
+	backend *Backend
+	lock    *lock.Lock
+	node    string // of the reservation
 }
 
 // takeOver adds the fence of this holder to the existing reservation: from then on no earlier
 // holder can raise it. The server's answer to the write has the server's time.
 func (w *workerLock) takeOver(ctx context.Context) (idgen.Claimed, error) {
 	fence := w.lock.Fence()
-	return asked(ctx, w.b, func() (idgen.Claimed, error) {
-		was, version, err := w.b.readReservation(w.node)
+	return callWithResult(ctx, w.backend, func() (idgen.Claimed, error) {
+		was, version, err := w.backend.readReservation(w.node)
 		if errors.Is(err, zk.ErrNoNode) {
-			if err = w.b.makeReservation(w.node); err == nil {
-				was, version, err = w.b.readReservation(w.node)
+			if err = w.backend.makeReservation(w.node); err == nil {
+				was, version, err = w.backend.readReservation(w.node)
 			}
 		}
 		switch {
 		case err != nil:
-			return idgen.Claimed{}, failed("read the reservation of a worker number", err)
+			return idgen.Claimed{}, stepError("read the reservation of a worker number", err)
 		case was.fence >= fence:
 			return idgen.Claimed{}, fmt.Errorf("zklock: the reservation of a worker number is of a later holder (fence %d) than this one (%d); "+
-				"nodes that were copied to an ensemble that began anew are of no use there: choose another namespace when their times are over", was.fence, fence)
+				"nodes that were copied to an ensemble that began again are of no use there: choose another namespace when their times are over", was.fence, fence)
 		}
-		stat, err := w.b.conn.Set(w.node, reservation{was.until, fence}.text(), version)
+		stat, err := w.backend.conn.Set(w.node, reservation{was.until, fence}.encode(), version)
 		switch {
 		case errors.Is(err, zk.ErrBadVersion): // of a holder that has lost the lock, at this moment
 			return idgen.Claimed{}, idgen.ErrTaken
 		case err != nil:
-			return idgen.Claimed{}, failed("take over the reservation of a worker number", err)
+			return idgen.Claimed{}, stepError("take over the reservation of a worker number", err)
 		}
 		t := idgen.Claimed{NumberLease: w, Fence: fence, Now: time.UnixMilli(stat.Mtime), Lost: w.lock.Done()}
 		if was.until > 0 {
@@ -138,44 +140,45 @@ func (w *workerLock) Reserve(ctx context.Context, until time.Time, lease time.Du
 	ns := until.UnixNano()
 	if err := w.lock.Extend(ctx, lease); err != nil {
 		if cause := w.lock.Err(); cause != nil {
-			return lost(cause)
+			return leaseLostError(cause)
 		}
 		return err
 	}
 	fence := w.lock.Fence()
-	_, err := asked(ctx, w.b, func() (struct{}, error) {
-		was, version, err := w.b.readReservation(w.node)
+	_, err := callWithResult(ctx, w.backend, func() (struct{}, error) {
+		was, version, err := w.backend.readReservation(w.node)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			return struct{}{}, lost(errors.New("somebody has deleted its reservation"))
+			return struct{}{}, leaseLostError(errors.New("somebody has deleted its reservation"))
 		case err != nil:
-			return struct{}{}, failed("read the own reservation", err)
+			return struct{}{}, stepError("read the own reservation", err)
 		case was.fence != fence:
-			return struct{}{}, lost(errors.New("another holder has taken it over"))
+			return struct{}{}, leaseLostError(errors.New("another holder has taken it over"))
 		case was.until >= ns: // an earlier call, or one that was overtaken
 			return struct{}{}, nil
 		}
-		if _, err := w.b.conn.Set(w.node, reservation{ns, fence}.text(), version); err != nil {
-			return struct{}{}, failed("write the own reservation", err)
+		if _, err := w.backend.conn.Set(w.node, reservation{ns, fence}.encode(), version); err != nil {
+			return struct{}{}, stepError("write the own reservation", err)
 		}
 		return struct{}{}, nil
 	})
 	return err
 }
 
-func lost(cause error) error {
+func leaseLostError(cause error) error {
 	return fmt.Errorf("zklock: the worker number is lost: %w (%w)", retrysafe.ErrLeaseLost, cause)
 }
 
 // Release implements [idgen.NumberLease]. It continues after ctx has ended.
 func (w *workerLock) Release(ctx context.Context, _ string) error {
-	return w.b.ask(ctx, func() error { return w.lock.Release(ctx) })
+	return w.backend.callClient(ctx, func() error { return w.lock.Release(ctx) })
 }
 
-// asked is ask with a result. f may continue after asked has returned because ctx has ended.
-func asked[T any](ctx context.Context, b *Backend, f func() (T, error)) (T, error) {
+// callWithResult is callClient with a result. f may continue after it has returned because ctx has
+// ended.
+func callWithResult[T any](ctx context.Context, b *Backend, f func() (T, error)) (T, error) {
 	var got, none T
-	if err := b.ask(ctx, func() (err error) { got, err = f(); return err }); err != nil {
+	if err := b.callClient(ctx, func() (err error) { got, err = f(); return err }); err != nil {
 		return none, err // f may still write got
 	}
 	return got, nil
@@ -188,7 +191,7 @@ type reservation struct {
 	fence retrysafe.Fence
 }
 
-func (r reservation) text() []byte { return fmt.Appendf(nil, "%d %d", r.until, r.fence) }
+func (r reservation) encode() []byte { return fmt.Appendf(nil, "%d %d", r.until, r.fence) }
 
 var errForeign = errors.New("the node holds something else; give the worker numbers a root of their own")
 
@@ -200,7 +203,7 @@ func parseReservation(text []byte) (r reservation, err error) {
 	}
 	f, err := strconv.ParseUint(fence, 10, 64)
 	r = reservation{int64(u), retrysafe.Fence(f)}
-	if err != nil || !bytes.Equal(r.text(), text) {
+	if err != nil || !bytes.Equal(r.encode(), text) {
 		return reservation{}, errForeign
 	}
 	return r, nil
@@ -222,7 +225,7 @@ func (b *Backend) readReservation(node string) (r reservation, version int32, er
 // makeReservation creates the node if it is missing. The node of the namespace exists, since it has
 // the layout.
 func (b *Backend) makeReservation(node string) error {
-	_, err := b.conn.Create(node, reservation{}.text(), zk.FlagPersistent, b.o.ACL)
+	_, err := b.conn.Create(node, reservation{}.encode(), zk.FlagPersistent, b.o.ACL)
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
 	}

@@ -29,7 +29,7 @@ func claim(t *testing.T, c *client, o *idgen.WorkersOptions) *idgen.Held {
 	eventually(t, "a number is free", func() bool {
 		// a session ends, or the client looks for a server
 		var err error
-		held, err = zklock.NewWorkers(c.Backend, o).Claim(within(t))
+		held, err = zklock.NewWorkers(c.Backend, o).Claim(testContext(t))
 		return err == nil
 	})
 	t.Cleanup(func() {
@@ -40,12 +40,12 @@ func claim(t *testing.T, c *client, o *idgen.WorkersOptions) *idgen.Held {
 	return held
 }
 
-// told waits until a holder is notified that it has lost its number.
-func told(t *testing.T, lost <-chan struct{}) {
+// waitNotified waits until a holder is notified that it has lost its number.
+func waitNotified(t *testing.T, lost <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-lost:
-	case <-within(t).Done():
+	case <-testContext(t).Done():
 		t.Fatal("nobody tells the holder")
 	}
 }
@@ -59,7 +59,7 @@ func generator(t *testing.T, held *idgen.Held) *idgen.Snowflake {
 
 func next(t *testing.T, g *idgen.Snowflake) idgen.ID {
 	t.Helper()
-	id, err := g.Next(within(t))
+	id, err := g.Next(testContext(t))
 	assert.NoError(t, err, "Next")
 	return id
 }
@@ -67,8 +67,8 @@ func next(t *testing.T, g *idgen.Snowflake) idgen.ID {
 // node returns the node of the reservation of number 0.
 func node(o *idgen.WorkersOptions) string { return "/retrysafe/locks/ids." + o.Namespace + "/0" }
 
-// reserved returns its content.
-func reserved(t *testing.T, c *zk.Conn, o *idgen.WorkersOptions) (until int64, fence uint64, version int32) {
+// readReserved returns its content.
+func readReserved(t *testing.T, c *zk.Conn, o *idgen.WorkersOptions) (until int64, fence uint64, version int32) {
 	t.Helper()
 	text, stat, err := c.Get(node(o))
 	assert.NoError(t, err, "Get")
@@ -96,14 +96,14 @@ func TestWorkersHaveOneNumberEach(t *testing.T) {
 	}
 	assert.Equal(t, len(numbers), 3, "numbers")
 	other := connect(t, long)
-	_, err := zklock.NewWorkers(other.Backend, o).Claim(within(t))
+	_, err := zklock.NewWorkers(other.Backend, o).Claim(testContext(t))
 	assert.ErrorIs(t, err, idgen.ErrNoWorker, "a fourth")
 	g := generator(t, held[1])
 	_, err = idgen.NewSnowflake(held[1], nil)
 	assert.True(t, err != nil, "a second generator is refused")
 	last := next(t, g)
-	assert.NoError(t, held[1].Release(within(t)), "Release")
-	told(t, held[1].Done())
+	assert.NoError(t, held[1].Release(testContext(t)), "Release")
+	waitNotified(t, held[1].Done())
 	again := claim(t, other, o)
 	assert.Equal(t, again.Number(), held[1].Number(), "the number that was given back")
 	assert.True(t, again.Fence() > held[1].Fence(), "the fence grows")
@@ -136,10 +136,10 @@ func TestWorkersOfASession(t *testing.T) {
 	g := generator(t, first)
 	last := next(t, g)
 	c.proxy.Cut()
-	told(t, first.Done())
+	waitNotified(t, first.Done())
 	assert.True(t, next(t, g) > last, "ids go on")
 	stopped := make(chan error, 1)
-	ctx := within(t)
+	ctx := testContext(t)
 	go func() {
 		for {
 			id, err := g.Next(ctx)
@@ -164,29 +164,29 @@ func TestWorkersOfASession(t *testing.T) {
 // number that a wrong clock has reserved is skipped.
 func TestWorkersClocks(t *testing.T) {
 	t.Parallel()
-	c, look := connect(t, long), raw(t)
+	c, look := connect(t, long), rawClient(t)
 	for off, ok := range map[time.Duration]bool{0: true, 100 * time.Millisecond: true, -100 * time.Millisecond: true, 10 * time.Second: false, -10 * time.Second: false, time.Hour: false} {
 		o := numbersOf(1, 10*time.Second)
 		o.Now = func() time.Time { return time.Now().Add(off) }
-		held, err := zklock.NewWorkers(c.Backend, o).Claim(within(t))
+		held, err := zklock.NewWorkers(c.Backend, o).Claim(testContext(t))
 		if !ok {
 			assert.ErrorIs(t, err, idgen.ErrClockOff, "%v off", off)
-			until, _, _ := reserved(t, look, o)
+			until, _, _ := readReserved(t, look, o)
 			assert.Equal(t, until, 0, "what was reserved by a clock %v off", off)
 			continue
 		}
 		assert.NoError(t, err, "%v off", off)
-		assert.NoError(t, held.Release(within(t)), "Release")
+		assert.NoError(t, held.Release(testContext(t)), "Release")
 	}
 	o := numbersOf(1, 10*time.Second)
-	assert.NoError(t, claim(t, c, o).Release(within(t)), "Release")
-	_, fence, version := reserved(t, look, o)
+	assert.NoError(t, claim(t, c, o).Release(testContext(t)), "Release")
+	_, fence, version := readReserved(t, look, o)
 	far := time.Now().Add(time.Hour).UnixNano()
 	_, err := look.Set(node(o), fmt.Appendf(nil, "%d %d", far, fence), version)
 	assert.NoError(t, err, "Set")
-	_, err = zklock.NewWorkers(c.Backend, o).Claim(within(t))
+	_, err = zklock.NewWorkers(c.Backend, o).Claim(testContext(t))
 	assert.ErrorIs(t, err, idgen.ErrNoWorker, "the only number is reserved for an hour")
-	until, _, _ := reserved(t, look, o)
+	until, _, _ := readReserved(t, look, o)
 	assert.Equal(t, until, far, "the reservation")
 }
 
@@ -199,7 +199,7 @@ func TestWorkersLostReplies(t *testing.T) {
 			// the fence, the first reservation, and that of a heartbeat
 			t.Run(fmt.Sprintf("%s %d", what, call), func(t *testing.T) {
 				t.Parallel()
-				c, look := connect(t, long), raw(t)
+				c, look := connect(t, long), rawClient(t)
 				o := numbersOf(1, 10*time.Second)
 				c.proxy.setHook(func(op int32, n int) fate {
 					if op == opSetData && n == call {
@@ -212,14 +212,14 @@ func TestWorkersLostReplies(t *testing.T) {
 				begun := held.Until().UnixNano()
 				eventually(t, "heartbeats go on behind the fault", func() bool {
 					until := held.Until().UnixNano()
-					kept, fence, _ := reserved(t, look, o)
+					kept, fence, _ := readReserved(t, look, o)
 					assert.True(t, until <= kept, "ids may have times up to %d, and the server knows of %d", until, kept)
 					assert.Equal(t, fence, uint64(held.Fence()), "the fence that is kept")
 					next(t, g)
-					return c.proxy.count(opSetData) > max(call, 3) && until > begun
+					return c.proxy.requestCount(opSetData) > max(call, 3) && until > begun
 				})
-				assert.NoError(t, held.Release(within(t)), "Release")
-				kept, _, _ := reserved(t, look, o)
+				assert.NoError(t, held.Release(testContext(t)), "Release")
+				kept, _, _ := readReserved(t, look, o)
 				assert.True(t, held.Until().UnixNano() <= kept, "the next one starts at %d, and ids were made up to %d", kept, held.Until().UnixNano())
 			})
 		}
@@ -230,11 +230,11 @@ func TestWorkersLostReplies(t *testing.T) {
 // its write, or whose reservation was deleted, writes nothing more, and is notified.
 func TestWorkersCannotWriteOver(t *testing.T) {
 	t.Parallel()
-	look := raw(t)
+	look := rawClient(t)
 	o := numbersOf(1, 10*time.Second)
 	held := claim(t, connect(t, long), o)
 	assert.NoError(t, look.Delete(node(o), -1), "Delete")
-	told(t, held.Done())
+	waitNotified(t, held.Done())
 	there, _, err := look.Exists(node(o))
 	assert.True(t, err == nil && !there, "nobody has made it again (%v)", err)
 	for _, between := range []bool{false, true} {
@@ -242,7 +242,7 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 		held := claim(t, c, o)
 		overtaken := make(chan int64, 1)
 		overtake := func() {
-			until, _, _ := reserved(t, look, o)
+			until, _, _ := readReserved(t, look, o)
 			_, err := look.Set(node(o), fmt.Appendf(nil, "%d %d", until, held.Fence()+1), -1)
 			assert.NoError(t, err, "Set")
 			overtaken <- until
@@ -258,8 +258,8 @@ func TestWorkersCannotWriteOver(t *testing.T) {
 			overtake()
 		}
 		until := <-overtaken
-		told(t, held.Done())
-		kept, fence, _ := reserved(t, look, o)
+		waitNotified(t, held.Done())
+		kept, fence, _ := readReserved(t, look, o)
 		assert.True(t, kept == until && fence == uint64(held.Fence()+1), "between its look and its write (%v): the reservation is that of the other", between)
 		assert.True(t, held.Until().UnixNano() <= kept, "until %d, and %d is kept", held.Until().UnixNano(), kept)
 	}
@@ -271,41 +271,41 @@ func TestWorkersLateReserve(t *testing.T) {
 	t.Parallel()
 	o := numbersOf(1, 10*time.Second)
 	r := idgen.NumberRequest{Namespace: o.Namespace, Lease: time.Minute}
-	look := raw(t)
+	look := rawClient(t)
 	numbers := zklock.NumbersOf(connect(t, long).Backend)
-	assert.NoError(t, numbers.Agree(within(t), o.Namespace, idgen.Twitter()), "Agree")
-	first, err := numbers.Claim(within(t), r)
+	assert.NoError(t, numbers.Agree(testContext(t), o.Namespace, idgen.Twitter()), "Agree")
+	first, err := numbers.Claim(testContext(t), r)
 	assert.NoError(t, err, "Claim")
 	for _, until := range []int64{200, 100} {
-		assert.NoError(t, first.Reserve(within(t), time.Unix(0, until), time.Minute), "Reserve %d", until)
-		kept, _, _ := reserved(t, look, o)
+		assert.NoError(t, first.Reserve(testContext(t), time.Unix(0, until), time.Minute), "Reserve %d", until)
+		kept, _, _ := readReserved(t, look, o)
 		assert.Equal(t, kept, 200, "what is kept")
 	}
 	other := zklock.NumbersOf(connect(t, long).Backend)
-	_, err = other.Claim(within(t), r)
+	_, err = other.Claim(testContext(t), r)
 	assert.ErrorIs(t, err, idgen.ErrTaken, "Claim what is held")
-	assert.NoError(t, first.Release(within(t), ""), "Release")
-	told(t, first.Lost)
-	assert.ErrorIs(t, first.Reserve(within(t), time.Unix(0, 300), time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the release")
-	second, err := other.Claim(within(t), r)
+	assert.NoError(t, first.Release(testContext(t), ""), "Release")
+	waitNotified(t, first.Lost)
+	assert.ErrorIs(t, first.Reserve(testContext(t), time.Unix(0, 300), time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the release")
+	second, err := other.Claim(testContext(t), r)
 	assert.NoError(t, err, "Claim")
 	assert.Equal(t, second.Reserved.UnixNano(), 200, "where the next one starts")
-	assert.ErrorIs(t, first.Reserve(within(t), time.Unix(0, 300), time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the next holder")
-	kept, fence, _ := reserved(t, look, o)
+	assert.ErrorIs(t, first.Reserve(testContext(t), time.Unix(0, 300), time.Minute), retrysafe.ErrLeaseLost, "Reserve behind the next holder")
+	kept, fence, _ := readReserved(t, look, o)
 	assert.True(t, kept == 200 && fence == uint64(second.Fence), "%d of fence %d is kept", kept, fence)
-	assert.NoError(t, second.Release(within(t), ""), "Release")
+	assert.NoError(t, second.Release(testContext(t), ""), "Release")
 }
 
 // TestWorkersForeignNode: a node that is not a reservation, or has a greater fence, is refused.
 func TestWorkersForeignNode(t *testing.T) {
 	t.Parallel()
-	c, look := connect(t, long), raw(t)
+	c, look := connect(t, long), rawClient(t)
 	for text, want := range map[string]string{"hello": "root of their own", "1 18446744073709551615": "of a later holder"} {
 		o := numbersOf(1, time.Hour)
-		assert.NoError(t, claim(t, c, o).Release(within(t)), "Release")
+		assert.NoError(t, claim(t, c, o).Release(testContext(t)), "Release")
 		_, err := look.Set(node(o), []byte(text), -1)
 		assert.NoError(t, err, "Set")
-		_, err = zklock.NewWorkers(c.Backend, o).Claim(within(t))
+		_, err = zklock.NewWorkers(c.Backend, o).Claim(testContext(t))
 		assert.True(t, err != nil && strings.Contains(err.Error(), want), "Claim: %v", err)
 		eventually(t, "the lock is free", func() bool { return len(queue(t, look, "ids%2f"+o.Namespace+"%2f0")) == 0 })
 		kept, _, err := look.Get(node(o))
@@ -351,7 +351,7 @@ func TestWorkersRefusals(t *testing.T) {
 		}()
 	}
 	_ = c.Close()
-	_, err := zklock.NewWorkers(c.Backend, nil).Claim(within(t))
+	_, err := zklock.NewWorkers(c.Backend, nil).Claim(testContext(t))
 	assert.True(t, err != nil && !errors.Is(err, idgen.ErrNoWorker), "Claim on a backend that is closed: %v", err)
 }
 
@@ -361,11 +361,11 @@ func TestWorkersLayout(t *testing.T) {
 	t.Parallel()
 	c := connect(t, long)
 	o := numbersOf(1, 10*time.Second)
-	assert.NoError(t, claim(t, c, o).Release(within(t)), "Release")
+	assert.NoError(t, claim(t, c, o).Release(testContext(t)), "Release")
 	fast := *o
 	fast.Layout = idgen.Fast()
-	_, err := zklock.NewWorkers(c.Backend, &fast).Claim(within(t))
+	_, err := zklock.NewWorkers(c.Backend, &fast).Claim(testContext(t))
 	assert.ErrorIs(t, err, idgen.ErrLayout, "another layout")
 	assert.Contains(t, err.Error(), idgen.Twitter().String(), "which there is")
-	assert.NoError(t, claim(t, connect(t, long), o).Release(within(t)), "the same layout, by another process")
+	assert.NoError(t, claim(t, connect(t, long), o).Release(testContext(t)), "the same layout, by another process")
 }

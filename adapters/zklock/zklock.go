@@ -40,18 +40,18 @@ type Options struct {
 // Backend keeps locks in ZooKeeper, in one session. It can be used concurrently. Several lockers
 // may share it.
 type Backend struct {
-	o     Options
-	conn  *zk.Conn
-	work  sync.WaitGroup // goroutines that may outlive their caller
-	plain atomic.Bool    // the server has no containers
+	o            Options
+	conn         *zk.Conn
+	tasks        sync.WaitGroup // goroutines that may outlive their caller
+	noContainers atomic.Bool    // the server has no containers
 
-	mu      sync.Mutex
-	session *session
-	line    net.Conn // to the server
-	places  map[key]*place
-	watches map[string]*watch
-	closed  bool
-	ready   chan struct{} // closed with the first session
+	mu         sync.Mutex
+	session    *session
+	serverConn net.Conn // to the server
+	places     map[placeKey]*queuePlace
+	watches    map[string]*nodeWatch
+	closed     bool
+	ready      chan struct{} // closed with the first session
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -60,22 +60,22 @@ var _ lock.Backend = (*Backend)(nil)
 // session until ctx ends. Call Close at the end.
 func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 	b := &Backend{
-		session: newSession(), places: make(map[key]*place), watches: make(map[string]*watch),
+		session: newSession(), places: make(map[placeKey]*queuePlace), watches: make(map[string]*nodeWatch),
 		ready: make(chan struct{}),
 	}
 	if o != nil {
 		b.o = *o
 	}
-	if err := b.o.fill(); err != nil {
+	if err := b.o.setDefaults(); err != nil {
 		return nil, err
 	}
-	conn, events, err := zk.Connect(servers, b.o.Session, zk.WithDialer(b.dial), zk.WithEventCallback(b.event),
+	conn, events, err := zk.Connect(servers, b.o.Session, zk.WithDialer(b.dial), zk.WithEventCallback(b.handleEvent),
 		zk.WithLogger(logger{b.o.Logger}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, fmt.Errorf("zklock: the servers %q: %w", servers, err)
 	}
 	b.conn = conn
-	b.work.Go(func() {
+	b.tasks.Go(func() {
 		for range events { // the callback has seen them; closed when the client has ended
 		}
 	})
@@ -86,7 +86,7 @@ func Open(ctx context.Context, servers []string, o *Options) (*Backend, error) {
 		return nil, fmt.Errorf("zklock: no session with any of %q; are they there, and do they serve clients? %w", servers, context.Cause(ctx))
 	}
 	if b.o.Scheme != "" {
-		if err := b.ask(ctx, func() error { return conn.AddAuth(b.o.Scheme, b.o.Auth) }); err != nil {
+		if err := b.callClient(ctx, func() error { return conn.AddAuth(b.o.Scheme, b.o.Auth) }); err != nil {
 			_ = b.Close()
 			return nil, fmt.Errorf("zklock: the server does not take who we are by the scheme %q: %w", b.o.Scheme, err)
 		}
@@ -102,22 +102,22 @@ func (b *Backend) Close() error {
 	first := !b.closed
 	if first {
 		b.closed = true
-		b.session.end()
+		b.session.markEnded()
 	}
 	b.mu.Unlock()
 	if first {
 		b.conn.Close()
 		b.mu.Lock()
-		if b.line != nil { // the client may be waiting for an answer on it
-			_ = b.line.Close()
+		if b.serverConn != nil { // the client may be waiting for an answer on it
+			_ = b.serverConn.Close()
 		}
 		b.mu.Unlock()
 	}
-	b.work.Wait()
+	b.tasks.Wait()
 	return nil
 }
 
-func (o *Options) fill() error {
+func (o *Options) setDefaults() error {
 	if o.Session == 0 {
 		o.Session = 10 * time.Second
 	}
@@ -152,22 +152,22 @@ func (l logger) Printf(format string, args ...any) {
 
 var errClosed = errors.New("zklock: the backend is closed, and its session has ended")
 
-// start runs f on a goroutine; Close waits for it.
-func (b *Backend) start(f func()) error {
+// startTask runs f on a goroutine; Close waits for it.
+func (b *Backend) startTask(f func()) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return errClosed
 	}
-	b.work.Go(f)
+	b.tasks.Go(f)
 	return nil
 }
 
-// ask makes calls of the client, which take no context. It stops waiting when ctx ends, and the
-// calls continue.
-func (b *Backend) ask(ctx context.Context, f func() error) error {
+// callClient makes calls of the client, which take no context. It stops waiting when ctx ends, and
+// the calls continue.
+func (b *Backend) callClient(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
-	if err := b.start(func() { done <- f() }); err != nil {
+	if err := b.startTask(func() { done <- f() }); err != nil {
 		return err
 	}
 	select {

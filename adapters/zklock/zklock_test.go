@@ -50,25 +50,25 @@ func request(name string) lock.Request {
 	return r
 }
 
-func within(t *testing.T) context.Context {
+func testContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// free checks that a lock can be acquired, although the sessions of earlier holders live on.
-func free(t *testing.T, b lock.Backend, name string) lock.Grant {
+// acquireFree checks that a lock can be acquired, although the sessions of earlier holders live on.
+func acquireFree(t *testing.T, b lock.Backend, name string) lock.Grant {
 	t.Helper()
 	r := request(name)
 	for {
-		g, err := b.TryLock(within(t), r)
+		g, err := b.TryLock(testContext(t), r)
 		if err == nil {
-			assert.NoError(t, b.Unlock(within(t), r), "Unlock")
+			assert.NoError(t, b.Unlock(testContext(t), r), "Unlock")
 			return g
 		}
 		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
-		assert.NoError(t, b.Wait(within(t), r), "Wait")
+		assert.NoError(t, b.Wait(testContext(t), r), "Wait")
 	}
 }
 
@@ -79,22 +79,22 @@ func TestUncontended(t *testing.T) {
 	eventually(t, "the server has not removed the parent in between", func() bool {
 		name := rand.Text()
 		neighbour := request(name)
-		_, err := c.TryLock(within(t), neighbour) // keeps the parent there after its Unlock
+		_, err := c.TryLock(testContext(t), neighbour) // keeps the parent there after its Unlock
 		assert.NoError(t, err, "TryLock")
 		c.proxy.setHook(nil)
 		next := request(name)
-		_, err = c.TryLock(within(t), next)
+		_, err = c.TryLock(testContext(t), next)
 		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
-		assert.NoError(t, c.Unlock(within(t), neighbour), "Unlock")
+		assert.NoError(t, c.Unlock(testContext(t), neighbour), "Unlock")
 		c.proxy.setHook(nil)
-		g, err = c.TryLock(within(t), next)
+		g, err = c.TryLock(testContext(t), next)
 		assert.NoError(t, err, "TryLock")
-		assert.NoError(t, c.Unlock(within(t), next), "Unlock")
-		return c.proxy.count(opContainer) == 0
+		assert.NoError(t, c.Unlock(testContext(t), next), "Unlock")
+		return c.proxy.requestCount(opContainer) == 0
 	})
-	assert.Equal(t, c.proxy.all(), 3, "requests for a lock and its release")
+	assert.Equal(t, c.proxy.allRequests(), 3, "requests for a lock and its release")
 	for _, op := range []int32{opCreate, opChildren, opDelete} {
-		assert.Equal(t, c.proxy.count(op), 1, "requests of kind %d", op)
+		assert.Equal(t, c.proxy.requestCount(op), 1, "requests of kind %d", op)
 	}
 	assert.Equal(t, g.Lease, long*2/5, "the lease, by the session that the server gave")
 }
@@ -102,7 +102,7 @@ func TestUncontended(t *testing.T) {
 func TestLeaseIsOfTheSessionThatTheServerGives(t *testing.T) {
 	t.Parallel()
 	b := open(t, zooKeeper(t), 10*time.Minute)
-	g, err := b.TryLock(within(t), request(rand.Text()))
+	g, err := b.TryLock(testContext(t), request(rand.Text()))
 	assert.NoError(t, err, "TryLock")
 	assert.Equal(t, g.Lease, time.Minute*2/5, "the lease") // the server gives a minute at most
 }
@@ -114,9 +114,9 @@ func TestOneWakeUpEach(t *testing.T) {
 	name := rand.Text()
 	holder := connect(t, long)
 	held := request(name)
-	last, err := holder.TryLock(within(t), held)
+	last, err := holder.TryLock(testContext(t), held)
 	assert.NoError(t, err, "TryLock")
-	look := raw(t)
+	look := rawClient(t)
 	type entry struct {
 		n   int
 		g   lock.Grant
@@ -127,7 +127,7 @@ func TestOneWakeUpEach(t *testing.T) {
 	for i := range waiters {
 		c := connect(t, long)
 		clients[i] = c
-		ctx := within(t)
+		ctx := testContext(t)
 		go func() {
 			r := request(name)
 			var g lock.Grant
@@ -138,9 +138,9 @@ func TestOneWakeUpEach(t *testing.T) {
 			served <- entry{i, g, err}
 			_ = c.Unlock(ctx, r)
 		}()
-		eventually(t, "it stands in line", func() bool { return c.proxy.count(opGetData) == 1 && len(queue(t, look, name)) == i+2 })
+		eventually(t, "it stands in line", func() bool { return c.proxy.requestCount(opGetData) == 1 && len(queue(t, look, name)) == i+2 })
 	}
-	assert.NoError(t, holder.Unlock(within(t), held), "Unlock")
+	assert.NoError(t, holder.Unlock(testContext(t), held), "Unlock")
 	for i := range waiters {
 		got := <-served
 		assert.NoError(t, got.err, "waiter %d", got.n)
@@ -150,7 +150,7 @@ func TestOneWakeUpEach(t *testing.T) {
 	}
 	for i, c := range clients {
 		assert.Equal(t, c.proxy.told(), 1, "events that waiter %d got", i)
-		assert.Equal(t, c.proxy.count(opChildren), 2, "lists that waiter %d asked for", i)
+		assert.Equal(t, c.proxy.requestCount(opChildren), 2, "lists that waiter %d asked for", i)
 	}
 }
 
@@ -166,33 +166,33 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 func TestTryLockLeavesNothing(t *testing.T) {
 	t.Parallel()
-	a, b, look := connect(t, long), connect(t, long), raw(t)
+	a, b, look := connect(t, long), connect(t, long), rawClient(t)
 	name := rand.Text()
-	_, err := a.TryLock(within(t), request(name))
+	_, err := a.TryLock(testContext(t), request(name))
 	assert.NoError(t, err, "TryLock")
 	var r lock.Request
 	for range 20 {
 		assert.Equal(t, len(queue(t, look, name)), 1, "nodes")
 		r = request(name)
-		_, err = b.TryLock(within(t), r)
+		_, err = b.TryLock(testContext(t), r)
 		assert.ErrorIs(t, err, lock.ErrHeld, "TryLock")
 	}
 	assert.Equal(t, len(queue(t, look, name)), 1, "nodes")
-	assert.ErrorIs(t, b.Unlock(within(t), r), lock.ErrLost, "Unlock")
+	assert.ErrorIs(t, b.Unlock(testContext(t), r), lock.ErrLost, "Unlock")
 }
 
 // TestContainersGo lets the server remove unused containers, and shows that fences grow across
 // that.
 func TestContainersGo(t *testing.T) {
 	t.Parallel()
-	c, look := connect(t, long), raw(t)
+	c, look := connect(t, long), rawClient(t)
 	name := rand.Text()
-	first := free(t, c, name)
+	first := acquireFree(t, c, name)
 	eventually(t, "the node of the lock goes", func() bool {
 		there, _, err := look.Exists("/retrysafe/locks/" + name)
 		return err == nil && !there
 	})
-	assert.True(t, free(t, c, name).Fence > first.Fence, "fences grow")
+	assert.True(t, acquireFree(t, c, name).Fence > first.Fence, "fences grow")
 }
 
 // TestServerWithoutContainers answers as a server without containers does.
@@ -205,34 +205,34 @@ func TestServerWithoutContainers(t *testing.T) {
 		}
 		return pass
 	})
-	free(t, c, rand.Text())
-	free(t, c, rand.Text())
-	assert.Equal(t, c.proxy.count(opContainer), 1, "questions for a container")
+	acquireFree(t, c, rand.Text())
+	acquireFree(t, c, rand.Text())
+	assert.Equal(t, c.proxy.requestCount(opContainer), 1, "questions for a container")
 }
 
 func TestOwnNodeDeleted(t *testing.T) {
 	t.Parallel()
-	c, look := connect(t, long), raw(t)
+	c, look := connect(t, long), rawClient(t)
 	name := rand.Text()
 	r := request(name)
-	_, err := c.TryLock(within(t), r)
+	_, err := c.TryLock(testContext(t), r)
 	assert.NoError(t, err, "TryLock")
-	assert.NoError(t, c.Extend(within(t), r), "Extend")
+	assert.NoError(t, c.Extend(testContext(t), r), "Extend")
 	assert.NoError(t, look.Delete("/retrysafe/locks/"+name+"/"+queue(t, look, name)[0], -1), "delete")
-	assert.ErrorIs(t, c.Extend(within(t), r), lock.ErrLost, "Extend")
-	assert.ErrorIs(t, c.Unlock(within(t), r), lock.ErrLost, "Unlock")
-	free(t, c, name)
+	assert.ErrorIs(t, c.Extend(testContext(t), r), lock.ErrLost, "Extend")
+	assert.ErrorIs(t, c.Unlock(testContext(t), r), lock.ErrLost, "Unlock")
+	acquireFree(t, c, name)
 }
 
 func TestForeignNode(t *testing.T) {
 	t.Parallel()
-	c, look := connect(t, long), raw(t)
+	c, look := connect(t, long), rawClient(t)
 	name := rand.Text()
-	_, err := c.TryLock(within(t), request(name))
+	_, err := c.TryLock(testContext(t), request(name))
 	assert.NoError(t, err, "TryLock")
 	_, err = look.Create("/retrysafe/locks/"+name+"/other", nil, 0, zk.WorldACL(zk.PermAll))
 	assert.NoError(t, err, "Create")
-	_, err = c.TryLock(within(t), request(name))
+	_, err = c.TryLock(testContext(t), request(name))
 	assert.True(t, err != nil, "an error")
 	assert.Contains(t, err.Error(), "root of their own", "the error")
 	eventually(t, "nothing of the try is left", func() bool { return len(queue(t, look, name)) == 2 })
@@ -242,12 +242,12 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	a, b := connect(t, long), connect(t, long)
 	name := rand.Text()
-	g, err := a.TryLock(within(t), request(name))
+	g, err := a.TryLock(testContext(t), request(name))
 	assert.NoError(t, err, "TryLock")
 	_ = a.Close()
 	<-g.Done
-	free(t, b, name)
-	_, err = a.TryLock(within(t), request(name))
+	acquireFree(t, b, name)
+	_, err = a.TryLock(testContext(t), request(name))
 	assert.Contains(t, err.Error(), "closed", "TryLock")
 	a.Close()
 }
@@ -260,7 +260,7 @@ func TestOpenRefusals(t *testing.T) {
 		"must begin with a slash":  {Root: "locks"},
 		"does not take who we are": {Scheme: "nobody", Auth: []byte("x"), Logger: quiet},
 	} {
-		_, err := zklock.Open(within(t), []string{zooKeeper(t)}, o)
+		_, err := zklock.Open(testContext(t), []string{zooKeeper(t)}, o)
 		assert.True(t, err != nil, "refused where %q", want)
 		assert.Contains(t, err.Error(), want, "why")
 	}

@@ -14,7 +14,7 @@ cause.truncated.why|The service began its answer and did not end it. It had prob
 cause.truncated.do|Look for the effect. If it is there, resolve as done with the answer.
 cause.garbage|invalid answer
 cause.garbage.why|The service sent something that is no valid answer.
-cause.garbage.do|Look for the effect and resolve, and report the answer to whoever runs the service: it will happen again.
+cause.garbage.do|Look for the effect and resolve, and report the answer to the operator of the service: it will happen again.
 cause.not-sent|not sent
 cause.not-sent.why|The request was not sent to the service.
 cause.not-sent.do|Nothing was done: resolve as not done if it is still in doubt.

@@ -50,11 +50,11 @@ role.reveal|reveal
 role.reveal.what|See keys, tenants, answers, errors and names of locks, with a reason.
 role.resolve|resolve
 role.resolve.what|Resolve records, redrive and discard messages, with a reason.
-role.missing|Your token does not have this role. Whoever keeps the tokens can give it.
+role.missing|Your token does not have this role. Ask the person who manages the tokens for it.
 me.no-audit|This server has no audit log, so nothing can be changed or revealed here.
 me.lacks|You may not do this here: it needs the role {role}. Give a token that has it, at the top of the page.
 reason|Reason
-reason.hint|For whoever reads the audit log later.
+reason.hint|For those who read the audit log later.
 doubts.lead|Work that may have taken effect, and whose outcome is unknown. It is not run again until a person finds out what happened.
 doubts.none|✓ Nothing is in doubt.
 doubts.counts|Counts
@@ -72,6 +72,8 @@ attempt-n|attempt {n}
 no-operation|(no operation)
 list.scans|The store has no index for this list, so every record is read: {n} so far.
 list.unreadable|Records that this version cannot read: {n}.
+list.answers|Stored answers that were searched: {n}.
+list.sealed|Not searched, since they are sealed and this server has no key for them: {n}.
 list.going|Shown: {n}. Reading …
 list.stopped|Shown: {n}. Stopped before the end.
 list.more|Shown: {n}. There may be more.
@@ -87,7 +89,14 @@ search.list|List
 search.list.hint|In doubt and in progress have an index. For other states the records are read one after the other.
 search.list.go|List
 search.tenant.hint|It is sent in the body of a request, so it stands in no address and no log.
-search.tenant.again|This list is of one tenant, whose name does not stand in the address. Give the tenant again.
+search.again|What this search was for does not stand in the address. Fill in the form again.
+search.user.hint|As people know the caller: basic:ann, header:ann, bearer:TOKEN, cookie:VALUE, or jwt: with iss, a vertical bar and sub.
+search.time.hint|When the key was first used, in the time of this browser.
+search.answer|By what the answer says …
+search.location|Location of the answer
+search.location.hint|For example /payments/17. Only which records have it is shown, nothing of the answers.
+search.text|Text in the answer
+search.text.hint|For example the id of a payment; 4 characters or more.
 search.read|{n} records read …
 search.found|Found after {n} records.
 search.none|None of the {n} records has this hash. It may have expired, or belong to another namespace, or this server has another secret than the service.
@@ -97,10 +106,13 @@ hash|Hash
 operation|Operation
 id|Key (id)
 tenant|Tenant
+user|Caller
 layer|Layer
 namespace|Namespace
 state|State
 older|Not changed for (seconds)
+since|From
+until|Before
 state.in-doubt|in doubt
 state.in-progress|in progress
 state.completed|completed
@@ -127,7 +139,7 @@ do|What do I do now?
 also|Note
 also.earlier|Earlier attempts may have taken effect too: look for each of them.
 what.in-doubt|The work was started and may have taken effect. Its outcome is unknown.
-what.in-progress|An attempt holds the record and is at work. Duplicates wait, or are told so.
+what.in-progress|An attempt holds the record and is at work. Duplicates wait, or learn that it is running.
 what.completed|The work took effect. Duplicates get its answer.
 what.failed|The work refused for good. Duplicates get the refusal.
 what.released|Certainly nothing happened. The next call runs the work.
@@ -158,7 +170,7 @@ step.open|begun, effect unknown
 input-kept|The input is kept: a worker can finish the work.
 answer|Answer
 answer.kept|Duplicates get this answer.
-answer.not-kept|The answer is not kept: duplicates are told the outcome only.
+answer.not-kept|The answer is not kept: duplicates learn the outcome only.
 status|Status
 codec|Encoding
 size|Size
@@ -182,7 +194,7 @@ resolve.no-answer|This record is not of an HTTP request, so its answer cannot be
 outcome.answer|Done, and I know the answer
 outcome.answer.hint|Duplicates get the answer that you give.
 outcome.done|Done
-outcome.done.hint|Duplicates are told that it was done, and get no answer.
+outcome.done.hint|Duplicates learn that it was done, and get no answer.
 outcome.failed|Failed for good
 outcome.failed.hint|Nothing was done, and nothing will be: duplicates get the refusal.
 outcome.not-done|Not done
@@ -193,11 +205,11 @@ content-type|Content-Type
 location|Location
 location.hint|Often the address of what was made. May be empty.
 body.hint|Byte for byte what the first caller would have got.
-failure|What duplicates are told
+failure|The refusal that duplicates get
 failure.hint|For example: the card was declined.
 resolved|✓ Resolved
 resolved.answer|From now on, duplicates get the answer that you gave.
-resolved.done|From now on, duplicates are told that it was done.
+resolved.done|From now on, duplicates learn that it was done.
 resolved.failed|From now on, duplicates get the refusal.
 resolved.not-done|The next call runs the work.
 changed.look|Look at it again
@@ -286,6 +298,7 @@ quotas.lead|What a tenant uses of its limits. Give the whole name of the tenant.
 quota|Usage of a tenant
 quota.go|Look
 quota.tenant.hint|As the service names its caller. May be empty.
+quota.user.hint|Such as basic:ann or header:ann, in place of the tenant. A gateway that does not verify its callers counts by the whole header: credential:Basic …
 quota.uses|In use
 quota.keys|Keys that count
 quota.bytes|Stored answers
@@ -328,7 +341,7 @@ problem.unavailable.do|While it is away, services that use it refuse new work, a
 problem.unauthenticated|The server does not know who you are.
 problem.unauthenticated.do|Give a token. If you have given one, it is wrong or was replaced.
 problem.forbidden|You may not do this.
-problem.forbidden.do|Your token does not have the role, or not any more. Nothing was done. Ask whoever keeps the tokens.
+problem.forbidden.do|Your token does not have the role, or not any more. Nothing was done. Ask the person who manages the tokens.
 problem.not-found|There is no such record.
 problem.not-found.do|It may have expired, or the link is from a server with another secret. Search for it, or list the records again.
 problem.changed|The record has changed since you looked at it. Nothing was done.

@@ -84,7 +84,7 @@ class Quotas extends View {
   show() {
     if (!me?.quotas) return [h("h1", t("nav.quotas")), h("p.card", t("problem.no-quotas"))];
     // the tenant goes in a body: it stands in no address and no log
-    const form = question("quota", [field(t("tenant"), input("tenant"), t("quota.tenant.hint")), field(t("namespace"), input("namespace", me.namespace))],
+    const form = question("quota", [field(t("user"), input("user"), t("quota.user.hint")), field(t("tenant"), input("tenant"), t("quota.tenant.hint")), field(t("namespace"), input("namespace", me.namespace))],
       async (v) => used(await this.call("/quotas/find", { body: v })));
     return [h("h1", t("nav.quotas")), h("p.lead", t("quotas.lead")), form];
   }

@@ -12,7 +12,7 @@ function parts({ read, say, enough, rowOf, signal }) {
   const more = h("button", { type: "button", hidden: true }, t("more"));
   const end = h("button.late", { type: "button", hidden: true }, t("stop"));
   const box = h("div.list", items, note, bar, h("div.bar", more, end));
-  const got = { after: "", read: 0, shown: 0, unreadable: 0, scans: false, stopped: false };
+  const got = { after: "", read: 0, shown: 0, unreadable: 0, answers: 0, sealed: 0, scans: false, stopped: false };
   let stop = null;
   end.addEventListener("click", () => stop.abort());
   const next = async () => {
@@ -27,7 +27,7 @@ function parts({ read, say, enough, rowOf, signal }) {
         got.after = page.next ?? "";
         got.read += page.read;
         got.shown += page.records.length;
-        got.unreadable += page.unreadable ?? 0;
+        for (const k of ["unreadable", "answers", "sealed"]) got[k] += page[k] ?? 0;
         got.scans ||= page.scans;
         items.append(...page.records.map(rowOf));
         note.textContent = say(got, true);
@@ -48,10 +48,10 @@ function parts({ read, say, enough, rowOf, signal }) {
   return [box, next()];
 }
 
-// list lists records. What the store has no index for is read in larger parts once few fit. A tenant
-// goes in a body: it stands in no address and no log.
-export function list(query, advise, signal, tenant) {
-  const [path, body] = tenant ? ["/records/list", { tenant }] : ["/records"];
+// list lists records. What the store has no index for is read in larger parts once few fit. A caller
+// and what an answer has go in a body: they stand in no address and no log.
+export function list(query, advise, signal, body) {
+  const path = body ? "/records/list" : "/records";
   const known = new Set();
   return parts({ signal, enough: 100,
     read: (got, signal) => call(path, { signal, body, query: { ...query, after: got.after, limit: got.scans && got.shown < got.read / 10 ? 1000 : 100 } }),
@@ -61,6 +61,7 @@ export function list(query, advise, signal, tenant) {
       return one;
     },
     say: (got, going) => [got.scans && t("list.scans", { n: number(got.read) }), got.unreadable && t("list.unreadable", { n: number(got.unreadable) }),
+      (body?.location || body?.text) && t("list.answers", { n: number(got.answers) }), got.sealed > 0 && t("list.sealed", { n: number(got.sealed) }),
       t(going ? "list.going" : got.stopped ? "list.stopped" : got.after ? "list.more" : got.shown ? "list.all" : "list.none", { n: number(got.shown) })].filter(Boolean).join(" ") });
 }
 

@@ -3,7 +3,7 @@ import { call } from "./api.js";
 import { field, h, select, t, word } from "./dom.js";
 import { question } from "./forms.js";
 import { list, search } from "./list.js";
-import { View, me } from "./view.js";
+import { View, may, me, whyNot } from "./view.js";
 
 const states = ["in-doubt", "in-progress", "completed", "failed", "released", "issued"];
 const layers = ["gw", "http", "fn", "tx", "mq", "rpc", "token", "ids"];
@@ -14,8 +14,12 @@ function layer(name, value, any) {
   return select({ name, value }, any ? [["", t("any")], ...options] : options);
 }
 
-// tenants are those that were searched for, by the address that stands for the search.
-const tenants = new Map();
+// What a search sends in its body, by the address that stands for the search: it is in no log.
+const bodies = new Map();
+const inBody = ["tenant", "user", "id", "location", "text", "reason"];
+
+// utc is the time of an input of this browser, for the API.
+const utc = (local) => local && new Date(local).toISOString();
 
 class Search extends View {
   name = "search";
@@ -36,7 +40,7 @@ class Search extends View {
 
   keyForm() {
     return question("search.key", [h("p.hint", t("search.key.hint")), field(t("operation"), input("operation")), field(t("id"), input("id", "", { required: true })),
-      field(t("tenant"), input("tenant")), field(t("layer"), layer("layer", "gw")), field(t("namespace"), input("namespace", me?.namespace))], async (v) => {
+      field(t("user"), input("user"), t("search.user.hint")), field(t("tenant"), input("tenant")), field(t("layer"), layer("layer", "gw")), field(t("namespace"), input("namespace", me?.namespace))], async (v) => {
       location.hash = `#/record/${(await call("/records/find", { body: v })).ref}`;
     });
   }
@@ -44,26 +48,42 @@ class Search extends View {
   listForm(q) {
     return question("search.list", [
       field(t("state"), select({ name: "state", value: q.state ?? "in-doubt" }, [["", t("any")], ...states.map((s) => [s, word("state", s)])]), t("search.list.hint")),
-      field(t("operation"), input("operation", q.operation)), field(t("tenant"), input("tenant", this.tenant()), t("search.tenant.hint")), field(t("layer"), layer("layer", q.layer ?? "", true)),
-      field(t("older"), input("older", q.older, { type: "number", min: 0 })), field(t("namespace"), input("namespace", q.namespace ?? me?.namespace)),
+      field(t("operation"), input("operation", q.operation)), field(t("id"), input("id", this.body().id)), field(t("user"), input("user", this.body().user), t("search.user.hint")),
+      field(t("tenant"), input("tenant", this.body().tenant), t("search.tenant.hint")), field(t("layer"), layer("layer", q.layer ?? "", true)),
+      field(t("since"), input("from", q.from, { type: "datetime-local" })), field(t("until"), input("to", q.to, { type: "datetime-local" }), t("search.time.hint")),
+      field(t("older"), input("older", q.older, { type: "number", min: 0 })), field(t("namespace"), input("namespace", q.namespace ?? me?.namespace)), this.answerFields(),
     ], (v) => this.go({ ...v, list: 1 }));
   }
 
-  // go puts a search into the address, so that Back returns to it.
-  go({ tenant = "", ...query }) {
-    const to = `#/search?${new URLSearchParams(Object.entries({ ...query, by: tenant && "tenant" }).filter(([, v]) => v !== ""))}`;
-    tenants.set(to, tenant);
+  // answerFields ask for what an answer has. That is a look at what is hidden.
+  answerFields() {
+    const { location, text, reason } = this.body();
+    return h("details", { open: Boolean(location || text) }, h("summary", t("search.answer")), may("reveal")
+      ? [field(t("search.location"), input("location", location), t("search.location.hint")), field(t("search.text"), input("text", text, { minlength: 4 }), t("search.text.hint")),
+        field(t("reason"), input("reason", reason), t("reveal.hint"))] : whyNot("reveal"));
+  }
+
+  // go puts a search into the address, so that Back returns to it, except for what is in its body.
+  go(v) {
+    const body = Object.fromEntries(inBody.filter((k) => v[k]).map((k) => [k, v[k]]));
+    const query = Object.entries(v).filter(([k, x]) => x !== "" && !inBody.includes(k));
+    const of = Object.keys(body).filter((k) => k !== "reason");
+    if (of.length) query.push(["by", of.join()]);
+    const to = `#/search?${new URLSearchParams(query)}`;
+    bodies.set(to, of.length ? body : {});
     if (location.hash === to) this.load();
     else location.hash = to;
   }
 
-  tenant() {
-    return tenants.get(location.hash) ?? "";
+  body() {
+    return bodies.get(location.hash) ?? {};
   }
 
-  find({ list: _, by, tenant: __, ...query }) {
-    if (by && !this.tenant()) return this.found.replaceChildren(h("p.notice", { role: "status" }, t("search.tenant.again")));
-    const [box, first] = query.hash ? search(query, this.leave.signal) : list(query, false, this.leave.signal, this.tenant());
+  find({ list: _, by, from, to, ...query }) {
+    for (const k of inBody) delete query[k];
+    const body = by && this.body();
+    if (by && !Object.keys(body).length) return this.found.replaceChildren(h("p.notice", { role: "status" }, t("search.again")));
+    const [box, first] = query.hash ? search(query, this.leave.signal) : list({ ...query, since: utc(from), until: utc(to) }, false, this.leave.signal, body);
     this.found.replaceChildren(h("h2", t("found")), box);
     first.then(() => this.found.scrollIntoView({ block: "nearest" }));
   }

@@ -72,6 +72,8 @@ attempt-n|第 {n} 次执行
 no-operation|（无操作名）
 list.scans|存储没有这个列表的索引，需要读取每一条记录：目前已读 {n} 条。
 list.unreadable|这个版本无法读取的记录：{n} 条。
+list.answers|已搜索的保存的响应：{n} 个。
+list.sealed|响应已加密而这个服务器没有密钥，所以没有搜索：{n} 个。
 list.going|已显示 {n} 条，正在读取……
 list.stopped|已显示 {n} 条，尚未读完就停止了。
 list.more|已显示 {n} 条，可能还有更多。
@@ -87,7 +89,14 @@ search.list|列出记录
 search.list.hint|“存疑”和“执行中”有索引，其他状态需要逐条读取记录。
 search.list.go|列出
 search.tenant.hint|它放在请求正文里发送，不会出现在地址和日志里。
-search.tenant.again|这是一个租户的列表，地址里没有租户名。请重新输入租户。
+search.again|搜索的内容不在地址里。请重新填写表单。
+search.user.hint|人们所知的调用者：basic:ann、header:ann、bearer:TOKEN、cookie:VALUE，或者 jwt: 后接 iss、竖线和 sub。
+search.time.hint|键第一次使用的时间，按这个浏览器的时区。
+search.answer|按响应的内容……
+search.location|响应的 Location
+search.location.hint|例如 /payments/17。只显示哪些记录有它，不显示响应的任何内容。
+search.text|响应里的文字
+search.text.hint|例如付款的 ID，至少 4 个字符。
 search.read|已读取 {n} 条记录……
 search.found|读取 {n} 条记录后找到。
 search.none|{n} 条记录中没有这个哈希。记录可能已过期、属于其他命名空间，或者这个服务器的 secret 与服务不同。
@@ -97,10 +106,13 @@ hash|哈希
 operation|操作
 id|键（ID）
 tenant|租户
+user|调用者
 layer|层
 namespace|命名空间
 state|状态
 older|至少多久没有变更（秒）
+since|从
+until|早于
 state.in-doubt|存疑
 state.in-progress|执行中
 state.completed|已完成
@@ -286,6 +298,7 @@ quotas.lead|一个租户用了多少限额。请输入完整的租户名。它�
 quota|租户的用量
 quota.go|查看
 quota.tenant.hint|与服务对调用者的命名相同，可以为空。
+quota.user.hint|例如 basic:ann 或 header:ann，代替租户。网关不验证调用者时按整个头计数：credential:Basic …
 quota.uses|已使用
 quota.keys|计入的键
 quota.bytes|保存的响应

@@ -31,25 +31,25 @@ func (s Shell) Curl(line string) (check.Request, error) {
 	if len(line) > maxText {
 		return check.Request{}, fmt.Errorf("curl command: more than %d MiB", maxText>>20)
 	}
-	request, err := s.curl(line)
+	request, err := s.parseCurl(line)
 	if err != nil {
 		return check.Request{}, fmt.Errorf("curl command: %w", place.Named(line, err))
 	}
 	return request, nil
 }
 
-func (s Shell) curl(line string) (check.Request, error) {
+func (s Shell) parseCurl(line string) (check.Request, error) {
 	if at := strings.IndexByte(line, 0); at >= 0 {
 		return check.Request{}, place.Fault(at, "a character 0, which no shell reads")
 	}
 	if at := strings.Index(line, `^"`); at >= 0 && !strings.Contains(line[:at], "'") {
 		return check.Request{}, place.Fault(at, `this is the form for cmd.exe; copy as "cURL (bash)" instead`)
 	}
-	all, err := split(line, s.LookupEnv)
+	all, err := splitWords(line, s.LookupEnv)
 	if err != nil {
 		return check.Request{}, err
 	}
-	all = command(all)
+	all = skipPrefix(all)
 	if len(all) == 0 || !isCurl(all[0].text) {
 		at := 0
 		if len(all) > 0 {
@@ -57,15 +57,15 @@ func (s Shell) curl(line string) (check.Request, error) {
 		}
 		return check.Request{}, place.Fault(at, "it has to start with curl")
 	}
-	c := &curl{shell: s, header: make(http.Header), defaults: make(http.Header), removed: make(map[string]bool)}
-	if err := c.read(all[1:]); err != nil {
+	c := &curlCommand{shell: s, header: make(http.Header), defaults: make(http.Header), removed: make(map[string]bool)}
+	if err := c.readWords(all[1:]); err != nil {
 		return check.Request{}, err
 	}
-	return c.request()
+	return c.toRequest()
 }
 
-// command leaves out the prompt of a page and variables that are set for the command only.
-func command(all []word) []word {
+// skipPrefix leaves out the prompt of a page and variables that are set for the command only.
+func skipPrefix(all []word) []word {
 	for len(all) > 0 {
 		name, _, assigned := strings.Cut(all[0].text, "=")
 		prompt := all[0].text == "$" || all[0].text == "%"
@@ -82,8 +82,8 @@ func isCurl(name string) bool {
 	return name == "curl" || name == "curl.exe"
 }
 
-// curl is a command that is read option by option.
-type curl struct {
+// curlCommand is a command that is read option by option.
+type curlCommand struct {
 	shell   Shell
 	url     string
 	urlAt   int

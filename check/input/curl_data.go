@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-func canonical(name string) string { return http.CanonicalHeaderKey(name) }
+func canonicalName(name string) string { return http.CanonicalHeaderKey(name) }
 
-// file returns the file of an option.
-func (c *curl) file(name string) ([]byte, error) {
+// readFile returns the file of an option.
+func (c *curlCommand) readFile(name string) ([]byte, error) {
 	if c.shell.ReadFile == nil {
 		return nil, fmt.Errorf("the file %q cannot be read here; put its content into the command", name)
 	}
@@ -28,7 +28,7 @@ func (c *curl) file(name string) ([]byte, error) {
 }
 
 // addData adds a piece to the body as curl does: after an & unless it is JSON.
-func (c *curl) addData(piece []byte) {
+func (c *curlCommand) addData(piece []byte) {
 	if c.hasData && len(c.data) > 0 && !c.json {
 		c.data = append(c.data, '&')
 	}
@@ -37,13 +37,13 @@ func (c *curl) addData(piece []byte) {
 }
 
 // addFile adds text, or the file that it names after @. Of a file of text, line ends are left out.
-func (c *curl) addFile(text string, isText bool) error {
+func (c *curlCommand) addFile(text string, isText bool) error {
 	name, named := strings.CutPrefix(text, "@")
 	if !named {
 		c.addData([]byte(text))
 		return nil
 	}
-	data, err := c.file(name)
+	data, err := c.readFile(name)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (c *curl) addFile(text string, isText bool) error {
 }
 
 // addEncoded takes the value of --data-urlencode.
-func (c *curl) addEncoded(text string) error {
-	piece, err := c.encoded(text)
+func (c *curlCommand) addEncoded(text string) error {
+	piece, err := c.encodeValue(text)
 	if err == nil {
 		c.addData([]byte(piece))
 	}
@@ -64,25 +64,25 @@ func (c *curl) addEncoded(text string) error {
 }
 
 // addQuery takes the value of --url-query.
-func (c *curl) addQuery(text string) error {
+func (c *curlCommand) addQuery(text string) error {
 	piece, plain := strings.CutPrefix(text, "+")
 	var err error
 	if !plain {
-		piece, err = c.encoded(text)
+		piece, err = c.encodeValue(text)
 	}
 	c.query = append(c.query, piece)
 	return err
 }
 
-// encoded returns one of content, =content, name=content, @file and name@file, with its content
+// encodeValue returns one of content, =content, name=content, @file and name@file, with its content
 // encoded for a form. An = counts before an @.
-func (c *curl) encoded(text string) (string, error) {
+func (c *curlCommand) encodeValue(text string) (string, error) {
 	name, content, equals := strings.Cut(text, "=")
 	if !equals {
 		var file string
 		var at bool
 		if name, file, at = strings.Cut(text, "@"); at {
-			data, err := c.file(file)
+			data, err := c.readFile(file)
 			if err != nil {
 				return "", err
 			}
@@ -99,11 +99,11 @@ func (c *curl) encoded(text string) (string, error) {
 }
 
 // addUpload takes the value of -T.
-func (c *curl) addUpload(name string) error {
+func (c *curlCommand) addUpload(name string) error {
 	if name == "" || name == "-" || name == "." {
 		return errors.New("it needs the name of a file")
 	}
-	data, err := c.file(name)
+	data, err := c.readFile(name)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // flags are options without a value. Those that are not in switches change how curl connects, waits
 // and prints, but not the request.
-var flags = set(`get head
+var flagOptions = wordSet(`get head
 	insecure silent show-error include location location-trusted verbose compressed fail
 	fail-with-body fail-early globoff no-buffer buffer progress-bar progress-meter disable
 	http0.9 http1.0 http1.1 http2 http2-prior-knowledge http3 http3-only ipv4 ipv6 path-as-is remote-name
@@ -21,43 +21,43 @@ var flags = set(`get head
 	cert-status clobber doh-insecure suppress-connect-headers`)
 
 // switches are the flags that change the request.
-var switches = map[string]func(*curl){
-	"get":  func(c *curl) { c.get = true },
-	"head": func(c *curl) { c.head = true },
+var requestFlags = map[string]func(*curlCommand){
+	"get":  func(c *curlCommand) { c.get = true },
+	"head": func(c *curlCommand) { c.head = true },
 }
 
 // ignored are options with a value that do not change the request.
-var ignored = set(`output output-dir write-out max-time connect-timeout retry retry-delay
+var ignoredOptions = wordSet(`output output-dir write-out max-time connect-timeout retry retry-delay
 	retry-max-time max-redirs dump-header cookie-jar cacert capath stderr trace trace-ascii
 	limit-rate speed-limit speed-time keepalive-time ciphers tls13-ciphers curves tls-max max-filesize
 	expect100-timeout happy-eyeballs-timeout-ms interface local-port parallel-max rate
 	dns-servers dns-interface`)
 
 // values are the options with a value that change the request.
-var values = map[string]func(*curl, word) error{
-	"request": func(c *curl, w word) error { c.method = w.text; return sendable.Method(w.text) },
-	"url":     func(c *curl, w word) error { return c.setURL(w, w.text) },
-	"header":  func(c *curl, w word) error { return c.addHeader(w.text) },
+var valueOptions = map[string]func(*curlCommand, word) error{
+	"request": func(c *curlCommand, w word) error { c.method = w.text; return sendable.Method(w.text) },
+	"url":     func(c *curlCommand, w word) error { return c.setURL(w, w.text) },
+	"header":  func(c *curlCommand, w word) error { return c.addHeader(w.text) },
 
-	"data":           func(c *curl, w word) error { return c.addFile(w.text, true) },
-	"data-ascii":     func(c *curl, w word) error { return c.addFile(w.text, true) },
-	"data-binary":    func(c *curl, w word) error { return c.addFile(w.text, false) },
-	"data-raw":       func(c *curl, w word) error { c.addData([]byte(w.text)); return nil },
-	"data-urlencode": func(c *curl, w word) error { return c.addEncoded(w.text) },
-	"json":           func(c *curl, w word) error { c.json = true; return c.addFile(w.text, false) },
-	"url-query":      func(c *curl, w word) error { return c.addQuery(w.text) },
-	"upload-file":    func(c *curl, w word) error { return c.addUpload(w.text) },
+	"data":           func(c *curlCommand, w word) error { return c.addFile(w.text, true) },
+	"data-ascii":     func(c *curlCommand, w word) error { return c.addFile(w.text, true) },
+	"data-binary":    func(c *curlCommand, w word) error { return c.addFile(w.text, false) },
+	"data-raw":       func(c *curlCommand, w word) error { c.addData([]byte(w.text)); return nil },
+	"data-urlencode": func(c *curlCommand, w word) error { return c.addEncoded(w.text) },
+	"json":           func(c *curlCommand, w word) error { c.json = true; return c.addFile(w.text, false) },
+	"url-query":      func(c *curlCommand, w word) error { return c.addQuery(w.text) },
+	"upload-file":    func(c *curlCommand, w word) error { return c.addUpload(w.text) },
 
-	"user":          func(c *curl, w word) error { return c.setUser(w.text) },
-	"oauth2-bearer": func(c *curl, w word) error { return c.setField("Authorization", "Bearer "+w.text) },
-	"user-agent":    func(c *curl, w word) error { return c.setField("User-Agent", w.text) },
-	"referer":       func(c *curl, w word) error { return c.setReferer(w.text) },
-	"range":         func(c *curl, w word) error { return c.setField("Range", "bytes="+w.text) },
-	"cookie":        func(c *curl, w word) error { return c.addCookies(w.text) },
+	"user":          func(c *curlCommand, w word) error { return c.setUser(w.text) },
+	"oauth2-bearer": func(c *curlCommand, w word) error { return c.setField("Authorization", "Bearer "+w.text) },
+	"user-agent":    func(c *curlCommand, w word) error { return c.setField("User-Agent", w.text) },
+	"referer":       func(c *curlCommand, w word) error { return c.setReferer(w.text) },
+	"range":         func(c *curlCommand, w word) error { return c.setField("Range", "bytes="+w.text) },
+	"cookie":        func(c *curlCommand, w word) error { return c.addCookies(w.text) },
 }
 
 // refused are options that are understood and cannot be followed.
-var refused = map[string]string{
+var refusedOptions = map[string]string{
 	"form":                 "a form of several parts is not known; send it with -d or as JSON",
 	"form-string":          "a form of several parts is not known; send it with -d or as JSON",
 	"next":                 "one command may have one request",
@@ -85,7 +85,7 @@ var refused = map[string]string{
 }
 
 // short are the options of one letter.
-var short = map[byte]string{
+var shortOptions = map[byte]string{
 	'0': "http1.0", '1': "tlsv1", '2': "sslv2", '3': "sslv3", '4': "ipv4", '6': "ipv6", '#': "progress-bar",
 	':': ":", 'A': "user-agent", 'b': "cookie", 'c': "cookie-jar", 'd': "data", 'D': "dump-header",
 	'e': "referer", 'E': "cert", 'f': "fail", 'F': "form", 'g': "globoff", 'G': "get", 'H': "header",
@@ -96,8 +96,8 @@ var short = map[byte]string{
 	'y': "speed-time", 'Y': "speed-limit", 'Z': "parallel",
 }
 
-// set returns the words of text.
-func set(text string) map[string]bool {
+// wordSet returns the words of text.
+func wordSet(text string) map[string]bool {
 	s := make(map[string]bool)
 	for name := range strings.FieldsSeq(text) {
 		s[name] = true
@@ -106,10 +106,10 @@ func set(text string) map[string]bool {
 }
 
 // takesValue reports whether an option has a value.
-func takesValue(name string) bool { return ignored[name] || values[name] != nil }
+func takesValue(name string) bool { return ignoredOptions[name] || valueOptions[name] != nil }
 
 // addHeader takes the value of -H.
-func (c *curl) addHeader(text string) error {
+func (c *curlCommand) addHeader(text string) error {
 	if strings.HasPrefix(text, "@") {
 		return errors.New("a file of header fields is not read; write each with its own -H")
 	}
@@ -123,14 +123,14 @@ func (c *curl) addHeader(text string) error {
 	}
 	if strings.TrimSpace(value) == "" {
 		// so curl leaves out a field of its own
-		c.removed[canonical(name)] = true
+		c.removed[canonicalName(name)] = true
 		return nil
 	}
 	return sendable.AddField(c.header, name, value)
 }
 
 // setField takes an option that is a field; the last one counts, and -H is stronger.
-func (c *curl) setField(name, value string) error {
+func (c *curlCommand) setField(name, value string) error {
 	delete(c.defaults, name)
 	if value == "" {
 		return nil
@@ -138,11 +138,11 @@ func (c *curl) setField(name, value string) error {
 	return sendable.AddField(c.defaults, name, value)
 }
 
-func (c *curl) setReferer(text string) error {
+func (c *curlCommand) setReferer(text string) error {
 	return c.setField("Referer", strings.TrimSuffix(text, ";auto"))
 }
 
-func (c *curl) setUser(text string) error {
+func (c *curlCommand) setUser(text string) error {
 	if !strings.Contains(text, ":") {
 		return errors.New("write it as USER:PASSWORD; curl would ask for the password")
 	}
@@ -150,7 +150,7 @@ func (c *curl) setUser(text string) error {
 	return nil
 }
 
-func (c *curl) addCookies(text string) error {
+func (c *curlCommand) addCookies(text string) error {
 	if !strings.Contains(text, "=") {
 		return errors.New("a file of cookies is not read; write them as NAME=VALUE")
 	}

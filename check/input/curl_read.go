@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/check/internal/place"
 )
 
-// read reads the words after curl.
-func (c *curl) read(all []word) error {
+// readWords reads the words after curl.
+func (c *curlCommand) readWords(all []word) error {
 	options := true
 	for len(all) > 0 {
 		w := all[0]
@@ -23,7 +23,7 @@ func (c *curl) read(all []word) error {
 			}
 			continue
 		}
-		used, err := c.options(w, all)
+		used, err := c.readOptions(w, all)
 		if err != nil {
 			return err
 		}
@@ -32,44 +32,45 @@ func (c *curl) read(all []word) error {
 	return nil
 }
 
-// options reads the options of one word, and returns how many of the next words are their values.
-func (c *curl) options(w word, next []word) (used int, err error) {
+// readOptions reads the options of one word, and returns how many of the next words are their
+// values.
+func (c *curlCommand) readOptions(w word, next []word) (used int, err error) {
 	if name, long := strings.CutPrefix(w.text, "--"); long {
-		if bare, no := strings.CutPrefix(name, "no-"); no && flags[bare] && switches[bare] == nil {
+		if bare, no := strings.CutPrefix(name, "no-"); no && flagOptions[bare] && requestFlags[bare] == nil {
 			return 0, nil
 		}
-		return c.option(w, name, "--"+name, "", next)
+		return c.takeOption(w, name, "--"+name, "", next)
 	}
 	for i := 1; i < len(w.text); i++ {
-		name := short[w.text[i]]
+		name := shortOptions[w.text[i]]
 		shown := "-" + w.text[i:i+1]
 		if name == "" {
-			return 0, unknown(w, shown)
+			return 0, unknownOption(w, shown)
 		}
 		if takesValue(name) {
-			return c.option(w, name, shown, w.text[i+1:], next)
+			return c.takeOption(w, name, shown, w.text[i+1:], next)
 		}
-		if _, err := c.option(w, name, shown, "", nil); err != nil {
+		if _, err := c.takeOption(w, name, shown, "", nil); err != nil {
 			return 0, err
 		}
 	}
 	return 0, nil
 }
 
-// option takes one option. attached is a value in the same word.
-func (c *curl) option(w word, name, shown, attached string, next []word) (used int, err error) {
-	if why := refused[name]; why != "" {
+// takeOption takes one option. attached is a value in the same word.
+func (c *curlCommand) takeOption(w word, name, shown, attached string, next []word) (used int, err error) {
+	if why := refusedOptions[name]; why != "" {
 		return 0, place.Fault(w.at, "the option %s: %s", shown, why)
 	}
-	if flags[name] {
-		if do := switches[name]; do != nil {
+	if flagOptions[name] {
+		if do := requestFlags[name]; do != nil {
 			do(c)
 		}
 		return 0, nil
 	}
-	do, known := values[name]
-	if !known && !ignored[name] {
-		return 0, unknown(w, shown)
+	do, known := valueOptions[name]
+	if !known && !ignoredOptions[name] {
+		return 0, unknownOption(w, shown)
 	}
 	value := word{attached, w.at}
 	if attached == "" {
@@ -80,18 +81,18 @@ func (c *curl) option(w word, name, shown, attached string, next []word) (used i
 	}
 	if known {
 		if err := do(c, value); err != nil {
-			return 0, at(value, shown, err)
+			return 0, placeError(value, shown, err)
 		}
 	}
 	return used, nil
 }
 
-func unknown(w word, shown string) error {
+func unknownOption(w word, shown string) error {
 	return place.Fault(w.at, "the option %s of curl is not known here; leave it out if the request is the same without", shown)
 }
 
-// at gives an error of an option its place.
-func at(value word, shown string, err error) error {
+// placeError gives an error of an option its place.
+func placeError(value word, shown string, err error) error {
 	var p *place.Error
 	if errors.As(err, &p) {
 		return err
@@ -99,7 +100,7 @@ func at(value word, shown string, err error) error {
 	return place.Fault(value.at, "the option %s: %w", shown, err)
 }
 
-func (c *curl) setURL(w word, text string) error {
+func (c *curlCommand) setURL(w word, text string) error {
 	if c.url != "" {
 		return place.Fault(w.at, "a second URL; one request has one, and other words belong in quotes")
 	}

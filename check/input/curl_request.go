@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
-// request returns what was read as a request.
-func (c *curl) request() (check.Request, error) {
+// toRequest returns what was read as a request.
+func (c *curlCommand) toRequest() (check.Request, error) {
 	r := check.Request{Method: c.methodOf(), Header: c.header}
 	if err := c.setTarget(&r); err != nil {
 		return check.Request{}, place.Fault(c.urlAt, "%w", err)
@@ -42,13 +42,13 @@ func (c *curl) request() (check.Request, error) {
 }
 
 // setDefault sets a field that -H neither sets nor removes.
-func (c *curl) setDefault(name, value string) {
+func (c *curlCommand) setDefault(name, value string) {
 	if !c.removed[name] && c.header[name] == nil {
 		c.header.Set(name, strings.Trim(value, " \t"))
 	}
 }
 
-func (c *curl) methodOf() string {
+func (c *curlCommand) methodOf() string {
 	switch {
 	case c.method != "":
 		return c.method
@@ -64,7 +64,7 @@ func (c *curl) methodOf() string {
 }
 
 // setTarget sets the URL of r, and the user of the URL.
-func (c *curl) setTarget(r *check.Request) error {
+func (c *curlCommand) setTarget(r *check.Request) error {
 	if c.url == "" {
 		return errors.New("it has no URL")
 	}
@@ -97,7 +97,7 @@ func (c *curl) setTarget(r *check.Request) error {
 		target += url.PathEscape(c.upload.name[strings.LastIndexByte(c.upload.name, '/')+1:])
 	}
 	for _, part := range query {
-		target = withQuery(target, part)
+		target = addToQuery(target, part)
 	}
 	target, _, _ = strings.Cut(target, "#") // of -G; curl leaves it out as well
 	if _, err := sendable.URL(target); err != nil {
@@ -107,8 +107,8 @@ func (c *curl) setTarget(r *check.Request) error {
 	return nil
 }
 
-// withQuery returns target with one more part in its query.
-func withQuery(target, part string) string {
+// addToQuery returns target with one more part in its query.
+func addToQuery(target, part string) string {
 	switch {
 	case !strings.Contains(target, "?"):
 		return target + "?" + part

@@ -91,7 +91,7 @@ type seen struct {
 	Header                  http.Header
 }
 
-func look(r *http.Request) seen {
+func seenRequest(r *http.Request) seen {
 	body, _ := io.ReadAll(r.Body)
 	h := r.Header.Clone()
 	for _, name := range []string{"Accept-Encoding", "Content-Length", "Connection", "Expect"} {
@@ -109,7 +109,7 @@ func look(r *http.Request) seen {
 func TestCurlSendsTheSame(t *testing.T) {
 	t.Parallel()
 	got := make(chan seen, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- look(r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- seenRequest(r) }))
 	defer server.Close()
 	dir := t.TempDir()
 	for name, text := range files {

@@ -64,20 +64,20 @@ func HAR(data []byte) ([]Named, error) {
 	var all []Named
 	for i := range file.Log.Entries {
 		r := &file.Log.Entries[i].Request
-		if method := strings.ToUpper(r.Method); !unsafe(method) {
+		if method := strings.ToUpper(r.Method); !isUnsafe(method) {
 			continue
 		}
-		named := Named{Name: r.name()}
+		named := Named{Name: r.nameOf()}
 		at := fmt.Sprintf("/log/entries/%d/request", i)
-		if err := r.fill(&named.Request); err != nil {
+		if err := r.fillRequest(&named.Request); err != nil {
 			named.Reason = at + err.Error()
 		}
 		all = append(all, named)
 	}
-	return numbered(all), nil
+	return numberNames(all), nil
 }
 
-func (r *harRequest) name() string {
+func (r *harRequest) nameOf() string {
 	path := "/"
 	if u, err := url.Parse(r.URL); err == nil && u.Path != "" {
 		path = u.EscapedPath()
@@ -85,8 +85,8 @@ func (r *harRequest) name() string {
 	return r.Method + " " + path
 }
 
-// fill sets to. Its error begins with the rest of a JSON pointer.
-func (r *harRequest) fill(to *check.Request) error {
+// fillRequest sets to. Its error begins with the rest of a JSON pointer.
+func (r *harRequest) fillRequest(to *check.Request) error {
 	to.Method, to.Header = r.Method, make(http.Header)
 	if err := sendable.Method(r.Method); err != nil {
 		return fmt.Errorf("/method: %w", err)
@@ -102,7 +102,7 @@ func (r *harRequest) fill(to *check.Request) error {
 	if r.Body == nil {
 		return nil
 	}
-	if to.Body, err = r.Body.bytes(to.Header.Get("Content-Type")); err != nil {
+	if to.Body, err = r.Body.bodyBytes(to.Header.Get("Content-Type")); err != nil {
 		return fmt.Errorf("/postData: %w", err)
 	}
 	if len(to.Body) > 0 && to.Header["Content-Type"] == nil && r.Body.MimeType != "" {
@@ -139,8 +139,8 @@ func (r *harRequest) fillHeader(h http.Header, u *url.URL) error {
 	return nil
 }
 
-// bytes returns the body of a request whose field Content-Type is contentType, or empty.
-func (b *harBody) bytes(contentType string) ([]byte, error) {
+// bodyBytes returns the body of a request whose field Content-Type is contentType, or empty.
+func (b *harBody) bodyBytes(contentType string) ([]byte, error) {
 	switch {
 	case b.Text != nil && (*b.Text != "" || len(b.Params) == 0):
 		if strings.EqualFold(b.Encoding, "base64") {
@@ -164,13 +164,13 @@ func (b *harBody) bytes(contentType string) ([]byte, error) {
 	var form []string
 	for _, p := range b.Params {
 		// most browsers write what they sent, which is encoded already
-		form = append(form, encodedOnce(p.Name)+"="+encodedOnce(p.Value))
+		form = append(form, encodeOnce(p.Name)+"="+encodeOnce(p.Value))
 	}
 	return []byte(strings.Join(form, "&")), nil
 }
 
-// encodedOnce returns text as a part of a form. Text that could be encoded already stays.
-func encodedOnce(text string) string {
+// encodeOnce returns text as a part of a form. Text that could be encoded already stays.
+func encodeOnce(text string) string {
 	if plain, err := url.QueryUnescape(text); err == nil {
 		if strings.ReplaceAll(url.QueryEscape(plain), "%20", "+") == strings.ReplaceAll(text, "%20", "+") {
 			return text

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/check/input"
 )
 
-// har returns a HAR file with entries.
-func har(entries ...string) []byte {
+// harFileOf returns a HAR file with entries.
+func harFileOf(entries ...string) []byte {
 	var list []string
 	for _, e := range entries {
 		list = append(list, `{"startedDateTime": "2026-01-01T00:00:00Z", "request": `+e+`, "response": {"status": 200}}`)
@@ -20,7 +20,7 @@ func har(entries ...string) []byte {
 
 func TestHAR(t *testing.T) {
 	t.Parallel()
-	all, err := input.HAR(har(
+	all, err := input.HAR(harFileOf(
 		`{"method": "GET", "url": "https://shop.example/"}`,
 		`{"method": "OPTIONS", "url": "https://shop.example/orders"}`,
 		`{"method": "POST", "url": "https://shop.example/orders?a=b#part", "headers": [
@@ -81,7 +81,7 @@ func TestHARNamesThePlace(t *testing.T) {
 		{`{"method": "POST", "url": "http://a.example", "cookies": [{"name": "a\n"}]}`, "/log/entries/0/request/cookies: "},
 		{`{"method": "POST", "url": "http://a.example", "postData": {"text": "!", "encoding": "base64"}}`, "/log/entries/0/request/postData: "},
 	} {
-		all, err := input.HAR(har(c.entry))
+		all, err := input.HAR(harFileOf(c.entry))
 		if err != nil || len(all) != 1 || !strings.HasPrefix(all[0].Reason, c.want) {
 			t.Errorf("%s: %+v, %v; want %q", c.entry, all, err, c.want)
 		}
@@ -126,21 +126,21 @@ func TestPick(t *testing.T) {
 }
 
 func FuzzHAR(f *testing.F) {
-	f.Add(har(`{"method": "POST", "url": "https://shop.example/orders", "headers": [{"name": "a", "value": "b"}], "postData": {"text": "a"}}`))
-	f.Add(har(`{"method": "PUT", "url": "http://a/", "postData": {"mimeType": "application/x-www-form-urlencoded", "params": [{"name": "a"}]}}`))
+	f.Add(harFileOf(`{"method": "POST", "url": "https://shop.example/orders", "headers": [{"name": "a", "value": "b"}], "postData": {"text": "a"}}`))
+	f.Add(harFileOf(`{"method": "PUT", "url": "http://a/", "postData": {"mimeType": "application/x-www-form-urlencoded", "params": [{"name": "a"}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		all, err := input.HAR(data)
 		if err != nil {
 			return
 		}
 		for _, n := range all {
-			sendable(t, n)
+			assertSendable(t, n)
 		}
 	})
 }
 
-// sendable fails the test if n has no reason and cannot be sent.
-func sendable(t *testing.T, n input.Named) {
+// assertSendable fails the test if n has no reason and cannot be sent.
+func assertSendable(t *testing.T, n input.Named) {
 	t.Helper()
 	if n.Reason != "" {
 		return

@@ -58,14 +58,14 @@ func Pick(all []Named, pick string) (Named, error) {
 	case pick == "" && len(ready) == 0:
 		return Named{}, fmt.Errorf("no request can be sent; the first, %s: %s", all[0].Name, all[0].Reason)
 	case pick == "":
-		return Named{}, fmt.Errorf("pick one of %s", names(ready))
+		return Named{}, fmt.Errorf("pick one of %s", listNames(ready))
 	default:
-		return Named{}, fmt.Errorf("there is no %q; pick one of %s", pick, names(all))
+		return Named{}, fmt.Errorf("there is no %q; pick one of %s", pick, listNames(all))
 	}
 }
 
-// names lists the first names.
-func names(all []Named) string {
+// listNames lists the first names.
+func listNames(all []Named) string {
 	const most = 20
 	var list []string
 	for i, n := range all {
@@ -78,8 +78,8 @@ func names(all []Named) string {
 	return strings.Join(list, ", ")
 }
 
-// numbered gives requests of one name a number.
-func numbered(all []Named) []Named {
+// numberNames gives requests of one name a number.
+func numberNames(all []Named) []Named {
 	seen := make(map[string]int, len(all))
 	for i, n := range all {
 		seen[n.Name]++
@@ -90,8 +90,8 @@ func numbered(all []Named) []Named {
 	return all
 }
 
-// unsafe reports whether a method may have an effect.
-func unsafe(method string) bool {
+// isUnsafe reports whether a method may have an effect.
+func isUnsafe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect:
 		return false

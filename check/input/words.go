@@ -12,23 +12,23 @@ type word struct {
 	at   int // the offset of its first byte
 }
 
-// words splits a command as bash does, and says what it does not know. No library that we found
-// gives places, reads $'…' and bounds its depth.
-type words struct {
+// wordReader splits a command as bash does, and says what it does not know. No library that we
+// found gives places, reads $'…' and bounds its depth.
+type wordReader struct {
 	src    string
 	pos    int
 	lookup func(string) (string, bool)
 	word   strings.Builder
-	in     bool // a word has begun, perhaps an empty one
+	inWord bool // a word has begun, perhaps an empty one
 	start  int
 	out    []word
 }
 
-// split returns the words of the first command of src. A pipe ends it.
-func split(src string, lookup func(string) (string, bool)) ([]word, error) {
-	w := &words{src: src, lookup: lookup}
+// splitWords returns the words of the first command of src. A pipe ends it.
+func splitWords(src string, lookup func(string) (string, bool)) ([]word, error) {
+	w := &wordReader{src: src, lookup: lookup}
 	for w.pos < len(w.src) {
-		ended, err := w.step()
+		ended, err := w.readPiece()
 		if err != nil {
 			return nil, err
 		}
@@ -36,12 +36,12 @@ func split(src string, lookup func(string) (string, bool)) ([]word, error) {
 			break
 		}
 	}
-	w.end()
+	w.endWord()
 	return w.out, nil
 }
 
 // operators are what a shell reads as more than a part of a word.
-var operators = map[byte]string{
+var shellOperators = map[byte]string{
 	'&': "& ends the command; put the URL in quotes",
 	'<': "< reads a file; use -d @FILE",
 	'>': "> writes to a file; leave it out",
@@ -50,50 +50,50 @@ var operators = map[byte]string{
 	'`': "` runs a command; put its output there",
 }
 
-// step reads one piece of the text. It reports whether the command has ended.
-func (w *words) step() (ended bool, err error) {
+// readPiece reads one piece of the text. It reports whether the command has ended.
+func (w *wordReader) readPiece() (ended bool, err error) {
 	c := w.src[w.pos]
 	switch {
 	case c == ' ' || c == '\t' || c == '\r':
-		w.end()
+		w.endWord()
 		w.pos++
 	case c == '\n':
-		w.end()
+		w.endWord()
 		w.pos++
-		return w.rest("")
+		return w.endCommand("")
 	case c == ';':
-		w.end()
+		w.endWord()
 		w.pos++
-		return w.rest("; ends the command; put the word before it in quotes")
+		return w.endCommand("; ends the command; put the word before it in quotes")
 	case c == '|':
 		return true, nil
-	case c == '#' && !w.in:
-		w.comment()
+	case c == '#' && !w.inWord:
+		w.skipComment()
 	case c == '\\':
-		w.escaped()
+		w.readEscape()
 	case c == '\'':
-		return false, w.single()
+		return false, w.readSingleQuoted()
 	case c == '"':
-		return false, w.double()
+		return false, w.readDoubleQuoted()
 	case c == '$':
-		return false, w.dollar(false)
-	case operators[c] != "":
-		return false, place.Fault(w.pos, "%s", operators[c])
+		return false, w.readDollar(false)
+	case shellOperators[c] != "":
+		return false, place.Fault(w.pos, "%s", shellOperators[c])
 	default:
-		w.keep(c)
+		w.addByte(c)
 	}
 	return false, nil
 }
 
-// rest ends the command after a line or a semicolon. Only comments may follow.
-func (w *words) rest(advice string) (ended bool, err error) {
+// endCommand ends the command after a line or a semicolon. Only comments may follow.
+func (w *wordReader) endCommand(advice string) (ended bool, err error) {
 	if len(w.out) == 0 {
 		return false, nil
 	}
 	for w.pos < len(w.src) {
 		switch c := w.src[w.pos]; {
 		case c == '#':
-			w.comment()
+			w.skipComment()
 		case strings.IndexByte(" \t\r\n;", c) >= 0:
 			w.pos++
 		case advice != "":
@@ -105,36 +105,36 @@ func (w *words) rest(advice string) (ended bool, err error) {
 	return true, nil
 }
 
-func (w *words) comment() {
+func (w *wordReader) skipComment() {
 	for w.pos < len(w.src) && w.src[w.pos] != '\n' {
 		w.pos++
 	}
 }
 
-func (w *words) begin() {
-	if !w.in {
-		w.in, w.start = true, w.pos
+func (w *wordReader) beginWord() {
+	if !w.inWord {
+		w.inWord, w.start = true, w.pos
 	}
 }
 
-// keep adds one byte as it is.
-func (w *words) keep(c byte) {
-	w.begin()
+// addByte adds one byte as it is.
+func (w *wordReader) addByte(c byte) {
+	w.beginWord()
 	w.word.WriteByte(c)
 	w.pos++
 }
 
-// end ends the word, if one has begun.
-func (w *words) end() {
-	if w.in {
+// endWord ends the word, if one has begun.
+func (w *wordReader) endWord() {
+	if w.inWord {
 		w.out = append(w.out, word{w.word.String(), w.start})
 	}
-	w.in = false
+	w.inWord = false
 	w.word.Reset()
 }
 
-// newline returns how many bytes of a line's end are at offset i.
-func (w *words) newline(i int) int {
+// newlineLength returns how many bytes of a line's end are at offset i.
+func (w *wordReader) newlineLength(i int) int {
 	switch {
 	case strings.HasPrefix(w.src[i:], "\n"):
 		return 1
@@ -144,21 +144,21 @@ func (w *words) newline(i int) int {
 	return 0
 }
 
-// escaped reads a backslash outside of quotes.
-func (w *words) escaped() {
-	if n := w.newline(w.pos + 1); n > 0 {
+// readEscape reads a backslash outside of quotes.
+func (w *wordReader) readEscape() {
+	if n := w.newlineLength(w.pos + 1); n > 0 {
 		w.pos += 1 + n
 		return
 	}
-	w.begin()
+	w.beginWord()
 	w.pos++
 	if w.pos < len(w.src) {
-		w.keep(w.src[w.pos])
+		w.addByte(w.src[w.pos])
 	}
 }
 
-func (w *words) single() error {
-	w.begin()
+func (w *wordReader) readSingleQuoted() error {
+	w.beginWord()
 	text, _, closed := strings.Cut(w.src[w.pos+1:], "'")
 	if !closed {
 		return place.Fault(w.pos, "the quote ' is not closed")
@@ -168,8 +168,8 @@ func (w *words) single() error {
 	return nil
 }
 
-func (w *words) double() error {
-	w.begin()
+func (w *wordReader) readDoubleQuoted() error {
+	w.beginWord()
 	open := w.pos
 	w.pos++
 	for w.pos < len(w.src) {
@@ -178,27 +178,27 @@ func (w *words) double() error {
 			w.pos++
 			return nil
 		case '`':
-			return place.Fault(w.pos, "%s", operators[c])
+			return place.Fault(w.pos, "%s", shellOperators[c])
 		case '$':
-			if err := w.dollar(true); err != nil {
+			if err := w.readDollar(true); err != nil {
 				return err
 			}
 		case '\\':
-			w.escapedInDouble()
+			w.readDoubleEscape()
 		default:
-			w.keep(c)
+			w.addByte(c)
 		}
 	}
 	return place.Fault(open, `the quote " is not closed`)
 }
 
-func (w *words) escapedInDouble() {
-	if n := w.newline(w.pos + 1); n > 0 {
+func (w *wordReader) readDoubleEscape() {
+	if n := w.newlineLength(w.pos + 1); n > 0 {
 		w.pos += 1 + n
 		return
 	}
 	if w.pos+1 < len(w.src) && strings.IndexByte("$`\"\\", w.src[w.pos+1]) >= 0 {
 		w.pos++
 	}
-	w.keep(w.src[w.pos])
+	w.addByte(w.src[w.pos])
 }

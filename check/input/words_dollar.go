@@ -7,18 +7,18 @@ import (
 	"github.com/retrysafe/retrysafe/check/internal/place"
 )
 
-// dollar reads $'…', $"…", $NAME and ${NAME}.
-func (w *words) dollar(quoted bool) error {
+// readDollar reads $'…', $"…", $NAME and ${NAME}.
+func (w *wordReader) readDollar(quoted bool) error {
 	at, rest := w.pos, w.src[w.pos+1:]
 	switch {
 	case !quoted && strings.HasPrefix(rest, "'"):
-		w.begin()
+		w.beginWord()
 		w.pos += 2
-		return w.ansi(at)
+		return w.readANSIQuoted(at)
 	case !quoted && strings.HasPrefix(rest, `"`):
-		w.begin()
+		w.beginWord()
 		w.pos++
-		return w.double()
+		return w.readDoubleQuoted()
 	case strings.HasPrefix(rest, "("):
 		return place.Fault(at, "$( runs a command; put its output there")
 	case strings.HasPrefix(rest, "{"):
@@ -26,14 +26,14 @@ func (w *words) dollar(quoted bool) error {
 		if !closed || name == "" || nameLength(name) != len(name) {
 			return place.Fault(at, "only variables such as ${NAME} are known; a $ of a text needs single quotes")
 		}
-		return w.variable(name, len(name)+3)
+		return w.readVariable(name, len(name)+3)
 	case rest != "" && strings.IndexByte("0123456789$!?#*@-", rest[0]) >= 0:
 		return place.Fault(at, "a shell reads $%c as a variable of its own; put the text in single quotes", rest[0])
 	}
 	if n := nameLength(rest); n > 0 {
-		return w.variable(rest[:n], n+1)
+		return w.readVariable(rest[:n], n+1)
 	}
-	w.keep('$')
+	w.addByte('$')
 	return nil
 }
 
@@ -51,9 +51,9 @@ func nameLength(text string) int {
 	return n
 }
 
-func (w *words) variable(name string, length int) error {
+func (w *wordReader) readVariable(name string, length int) error {
 	at := w.pos
-	w.begin()
+	w.beginWord()
 	w.pos += length
 	value, ok := "", false
 	if w.lookup != nil {
@@ -67,16 +67,16 @@ func (w *words) variable(name string, length int) error {
 }
 
 // letters are the escapes of $'…' with one letter.
-var letters = map[byte]byte{
+var letterEscapes = map[byte]byte{
 	'a': '\a', 'b': '\b', 'e': 0x1b, 'E': 0x1b, 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v',
 	'\\': '\\', '\'': '\'', '"': '"', '?': '?',
 }
 
-// digitsOf are the escapes of $'…' with digits: their base and how many they have at most.
-var digitsOf = map[byte]struct{ base, most int }{'x': {16, 2}, 'u': {16, 4}, 'U': {16, 8}}
+// digitEscapes are the escapes of $'…' with digits: their base and how many they have at most.
+var digitEscapes = map[byte]struct{ base, most int }{'x': {16, 2}, 'u': {16, 4}, 'U': {16, 8}}
 
-// ansi reads the rest of a $'…' that starts at open.
-func (w *words) ansi(open int) error {
+// readANSIQuoted reads the rest of a $'…' that starts at open.
+func (w *wordReader) readANSIQuoted(open int) error {
 	for w.pos < len(w.src) {
 		c := w.src[w.pos]
 		if c == '\'' {
@@ -84,26 +84,26 @@ func (w *words) ansi(open int) error {
 			return nil
 		}
 		if c != '\\' || w.pos+1 == len(w.src) {
-			w.keep(c)
+			w.addByte(c)
 			continue
 		}
 		at, next := w.pos, w.src[w.pos+1]
-		to, letter := letters[next]
-		d, digits := digitsOf[next]
+		to, letter := letterEscapes[next]
+		d, digits := digitEscapes[next]
 		switch {
 		case letter:
 			w.word.WriteByte(to)
 			w.pos += 2
 		case next >= '0' && next <= '7':
 			w.pos++
-			w.number(8, 3, false)
-		case digits && w.pos+2 < len(w.src) && hex(w.src[w.pos+2]):
+			w.readNumberEscape(8, 3, false)
+		case digits && w.pos+2 < len(w.src) && isHexDigit(w.src[w.pos+2]):
 			w.pos += 2
-			w.number(d.base, d.most, next != 'x')
+			w.readNumberEscape(d.base, d.most, next != 'x')
 		case next == 'c':
 			return place.Fault(at, `\c is not known; write the character as \x and its number`)
 		default:
-			w.keep(c)
+			w.addByte(c)
 		}
 		if strings.HasSuffix(w.word.String(), "\x00") {
 			return place.Fault(at, "a word of a shell cannot have the character 0")
@@ -112,10 +112,10 @@ func (w *words) ansi(open int) error {
 	return place.Fault(open, "the quote $' is not closed")
 }
 
-// number reads digits and adds the byte or the character that they are.
-func (w *words) number(base, most int, character bool) {
+// readNumberEscape reads digits and adds the byte or the character that they are.
+func (w *wordReader) readNumberEscape(base, most int, character bool) {
 	end := w.pos
-	for end < len(w.src) && end < w.pos+most && (base == 16 && hex(w.src[end]) || w.src[end] >= '0' && w.src[end] <= '7') {
+	for end < len(w.src) && end < w.pos+most && (base == 16 && isHexDigit(w.src[end]) || w.src[end] >= '0' && w.src[end] <= '7') {
 		end++
 	}
 	n, _ := strconv.ParseUint(w.src[w.pos:end], base, 64)
@@ -127,6 +127,6 @@ func (w *words) number(base, most int, character bool) {
 	w.word.WriteByte(byte(n)) //nolint:gosec // the shell keeps eight bits as well
 }
 
-func hex(c byte) bool {
+func isHexDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/check"
 )
 
-// answer says in a few words what came back.
-func answer(e *check.Exchange) string {
+// answerText says in a few words what came back.
+func answerText(e *check.Exchange) string {
 	switch {
 	case e.Status == 0 && e.Error == "":
 		return "no answer"
@@ -28,19 +28,19 @@ func answer(e *check.Exchange) string {
 // them: an API can send many thousand fields.
 const maxLines = 200
 
-// shown returns the lines of an answer, at most maxLines.
-func shown(e *check.Exchange, indent bool) []string {
-	all := lines(e, indent)
+// shownLines returns the lines of an answer, at most maxLines.
+func shownLines(e *check.Exchange, indent bool) []string {
+	all := answerLines(e, indent)
 	if len(all) <= maxLines {
 		return all
 	}
 	return append(all[:maxLines:maxLines], fmt.Sprintf("… %d more lines", len(all)-maxLines))
 }
 
-// lines returns an answer as a person reads it: the status, the fields by name, and the body, which
-// is indented if indent is set.
-func lines(e *check.Exchange, indent bool) []string {
-	out := []string{answer(e)}
+// answerLines returns an answer as a person reads it: the status, the fields by name, and the body,
+// which is indented if indent is set.
+func answerLines(e *check.Exchange, indent bool) []string {
+	out := []string{answerText(e)}
 	names := make([]string, 0, len(e.Header))
 	for name := range e.Header {
 		names = append(names, name)
@@ -56,14 +56,14 @@ func lines(e *check.Exchange, indent bool) []string {
 	}
 	body := e.Body
 	if indent {
-		body = indented(body)
+		body = indentJSON(body)
 	}
 	return append(append(out, ""), strings.Split(body, "\n")...)
 }
 
-// indented returns JSON with a line for each member, and other text as it is, both without a line
+// indentJSON returns JSON with a line for each member, and other text as it is, both without a line
 // feed at the end.
-func indented(body string) string {
+func indentJSON(body string) string {
 	var b bytes.Buffer
 	if strings.Contains(strings.TrimSpace(body), "\n") || json.Indent(&b, []byte(body), "", "  ") != nil {
 		return strings.TrimRight(body, "\n")
@@ -71,52 +71,52 @@ func indented(body string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// row is a line of an answer.
-type row struct {
+// answerLine is a line of an answer.
+type answerLine struct {
 	Text string
 	// Differs is set for a line that the answer that it is compared with does not have.
 	Differs bool
 }
 
-// compared returns the answers as lines, in which those are marked that differ from the first
+// compareAnswers returns the answers as lines, in which those are marked that differ from the first
 // answer. Of two answers the lines of the first are marked too. The field Date is never marked: it
 // differs with the time alone.
-func compared(exchanges []check.Exchange) [][]row {
+func compareAnswers(exchanges []check.Exchange) [][]answerLine {
 	indent := true
 	for i := range exchanges {
-		if a, b := exchanges[0].Body, exchanges[i].Body; a != b && indented(a) == indented(b) {
+		if a, b := exchanges[0].Body, exchanges[i].Body; a != b && indentJSON(a) == indentJSON(b) {
 			indent = false // what differs is the white space
 		}
 	}
-	out := make([][]row, len(exchanges))
+	out := make([][]answerLine, len(exchanges))
 	for i := range exchanges {
-		for _, text := range shown(&exchanges[i], indent) {
-			out[i] = append(out[i], row{Text: text})
+		for _, text := range shownLines(&exchanges[i], indent) {
+			out[i] = append(out[i], answerLine{Text: text})
 		}
 	}
 	for _, other := range out[min(1, len(out)):] {
-		here, there := common(out[0], other)
-		mark(other, there)
+		here, there := commonLines(out[0], other)
+		markDifferences(other, there)
 		if len(out) == 2 {
-			mark(out[0], here)
+			markDifferences(out[0], here)
 		}
 	}
 	for _, rows := range out {
 		for i := range rows {
-			rows[i].Text = plain(rows[i].Text)
+			rows[i].Text = plainText(rows[i].Text)
 		}
 	}
 	return out
 }
 
-func mark(rows []row, same []bool) {
+func markDifferences(rows []answerLine, same []bool) {
 	for i := range rows {
 		rows[i].Differs = !same[i] && !strings.HasPrefix(rows[i].Text, "Date: ")
 	}
 }
 
-// common marks the lines of a longest common subsequence of a and b.
-func common(a, b []row) (inA, inB []bool) {
+// commonLines marks the lines of a longest common subsequence of a and b.
+func commonLines(a, b []answerLine) (inA, inB []bool) {
 	inA, inB = make([]bool, len(a)), make([]bool, len(b))
 	length := make([][]uint16, len(a)+1) // of the rest from i and j on
 	for i := range length {

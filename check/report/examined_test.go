@@ -31,15 +31,15 @@ func TestFormsOfAnExamination(t *testing.T) {
 	}, &check.Options{Only: []string{"sequential-duplicate", "other-body", "restart-after"}})
 	assert.NoError(t, err, "examine")
 
-	assert.NoError(t, validate(t, compile(t, report.Schema()), asJSON(t, r)), "JSON")
-	assert.NoError(t, validate(t, compile(t, sarifSchema(t)), asSARIF(t, func(w *bytes.Buffer) error { return report.SARIF(w, r) })), "SARIF")
-	assert.Equal(t, violations(asJUnit(t, r)), nil, "JUnit")
+	assert.NoError(t, validateJSON(t, compileSchema(t, report.Schema()), asJSON(t, r)), "JSON")
+	assert.NoError(t, validateJSON(t, compileSchema(t, sarifSchema(t)), asSARIF(t, func(w *bytes.Buffer) error { return report.SARIF(w, r) })), "SARIF")
+	assert.Equal(t, findViolations(asJUnit(t, r)), nil, "JUnit")
 	for name, text := range map[string]string{
-		"table": table(t, r, report.Style{Width: 100}), "JSON": asJSON(t, r), "JUnit": asJUnit(t, r), "HTML": page(t, r),
+		"table": tableOf(t, r, report.Style{Width: 100}), "JSON": asJSON(t, r), "JUnit": asJUnit(t, r), "HTML": htmlOf(t, r),
 	} {
 		assert.Contains(t, text, "other-body", "%s", name)
 		assert.Contains(t, text, "$AUTHORIZATION", "%s", name)
 		assert.True(t, !bytes.Contains([]byte(text), []byte(servers.Ann)), "%s has no credentials", name)
 	}
-	assert.Contains(t, table(t, r, report.Style{}), "Needs: ", "what the undecided check needs")
+	assert.Contains(t, tableOf(t, r, report.Style{}), "Needs: ", "what the undecided check needs")
 }

@@ -10,9 +10,9 @@ import (
 const attack = `</pre></script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">"'` + "`" + `{{.}} ]]> &amp; ` +
 	"```\n# x\n\x1b]0;title\x07\x1b[2J\r\x00\u202e\u2028\x85 javascript:window.hacked=1 \xff"
 
-// hostile is a report of an API that attacks its reader, in each field.
-func hostile() *check.Report {
-	r := sample()
+// hostileReport is a report of an API that attacks its reader, in each field.
+func hostileReport() *check.Report {
+	r := sampleReport()
 	r.Target, r.Oracle, r.Contract = "POST http://localhost/"+attack, attack, attack
 	r.Notes = []string{attack}
 	for i := range r.Results {

@@ -20,12 +20,12 @@ var (
 // policy (CSP) allows only its own style and its own script, which copies lines to the clipboard.
 // It returns the error of w.
 func HTML(w io.Writer, r *check.Report) error {
-	_, err := io.WriteString(w, pageOf(viewOf(r)))
+	_, err := io.WriteString(w, htmlPage(htmlViewOf(r)))
 	return err
 }
 
-// view is what the page shows.
-type view struct {
+// htmlView is what the page shows.
+type htmlView struct {
 	Policy   string
 	Title    string
 	Target   string
@@ -61,18 +61,18 @@ type viewResult struct {
 type viewExchange struct {
 	Number           int
 	Step, Curl, Took string
-	Lines            []row
+	Lines            []answerLine
 }
 
-func viewOf(r *check.Report) *view {
-	v := &view{
-		Policy: "default-src 'none'; style-src '" + digest(pageCSS) + "'; script-src '" + digest(pageJS) +
+func htmlViewOf(r *check.Report) *htmlView {
+	v := &htmlView{
+		Policy: "default-src 'none'; style-src '" + policyHash(pageCSS) + "'; script-src '" + policyHash(pageJS) +
 			"'; base-uri 'none'; form-action 'none'",
-		Title: "retrysafe check " + plain(r.Target), Target: plain(r.Target), Oracle: plain(effects(r)), Contract: plain(r.Contract),
-		Score: Score(r), Answer: headline(r), Overall: overall(r).String(), Started: r.Started.UTC().Format("2006-01-02 15:04:05 MST"), Secrets: secretsNote(r),
+		Title: "retrysafe check " + plainText(r.Target), Target: plainText(r.Target), Oracle: plainText(effectsText(r)), Contract: plainText(r.Contract),
+		Score: Score(r), Answer: headlineOf(r), Overall: overallVerdict(r).String(), Started: r.Started.UTC().Format("2006-01-02 15:04:05 MST"), Secrets: secretsNote(r),
 	}
-	for _, note := range remarks(r) {
-		v.Notes = append(v.Notes, plain(note))
+	for _, note := range reportRemarks(r) {
+		v.Notes = append(v.Notes, plainText(note))
 	}
 	groups := map[check.Verdict]*viewGroup{
 		check.Broken: {Title: "Broken"}, check.Noted: {Title: "Good to know"}, check.Undecided: {Title: "Undecided"},
@@ -95,8 +95,8 @@ func viewOf(r *check.Report) *view {
 
 func resultView(r *check.Result) *viewResult {
 	v := &viewResult{
-		ID: r.ID, Title: plain(sentence(r.Title)), Verdict: r.Verdict.String(), Mark: marks[r.Verdict], Label: label(r),
-		Summary: plain(sentence(r.Summary)), Help: plain(sentence(r.Help)), HelpTitle: "What to do", Page: r.Page,
+		ID: r.ID, Title: plainText(asSentence(r.Title)), Verdict: r.Verdict.String(), Mark: verdictMarks[r.Verdict], Label: verdictLabel(r),
+		Summary: plainText(asSentence(r.Summary)), Help: plainText(asSentence(r.Help)), HelpTitle: "What to do", Page: r.Page,
 	}
 	switch r.Verdict {
 	case check.Broken:
@@ -105,19 +105,19 @@ func resultView(r *check.Result) *viewResult {
 		v.HelpTitle = "What it needs"
 	case check.Passed, check.Noted, check.Skipped:
 	}
-	answers := compared(r.Exchanges)
+	answers := compareAnswers(r.Exchanges)
 	for i := range r.Exchanges {
 		e := &r.Exchanges[i]
 		v.Exchanges = append(v.Exchanges, viewExchange{
-			Number: i + 1, Step: plain(sentence(e.Step)), Curl: oneLine(e.Curl), Took: seconds(e.Took), Lines: answers[i],
+			Number: i + 1, Step: plainText(asSentence(e.Step)), Curl: oneLine(e.Curl), Took: durationText(e.Took), Lines: answers[i],
 		})
-		v.Script += "# " + plain(e.Step) + "\n" + oneLine(e.Curl) + "\n"
+		v.Script += "# " + plainText(e.Step) + "\n" + oneLine(e.Curl) + "\n"
 	}
 	return v
 }
 
-// digest is the source of a policy that allows exactly this style or script.
-func digest(text string) string {
+// policyHash is the source of a policy that allows exactly this style or script.
+func policyHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-func page(t *testing.T, r *check.Report) string {
+func htmlOf(t *testing.T, r *check.Report) string {
 	t.Helper()
 	var b bytes.Buffer
 	assert.NoError(t, report.HTML(&b, r), "HTML")
@@ -22,12 +22,12 @@ func page(t *testing.T, r *check.Report) string {
 
 func TestHTML(t *testing.T) {
 	t.Parallel()
-	text := page(t, sample())
+	text := htmlOf(t, sampleReport())
 	for _, want := range []string{
-		"<code>POST http://localhost:8080/orders</code>", report.Score(sample()), "Not safe to retry",
+		"<code>POST http://localhost:8080/orders</code>", report.Score(sampleReport()), "Not safe to retry",
 		`<a href="#concurrent-duplicates">`, `<article class="card result" id="concurrent-duplicates"`,
 		"<strong>What to do:</strong> Claim the key", "<strong>What it needs:</strong> Give the command",
-		pages + "concurrent-duplicates.md", "Set $AUTHORIZATION before", "no answer: connection refused",
+		pages + "concurrent-duplicates", "Set $AUTHORIZATION before", "no answer: connection refused",
 	} {
 		assert.Contains(t, text, want, "page")
 	}
@@ -40,12 +40,12 @@ func TestHTMLMarksWhatDiffers(t *testing.T) {
 	t.Parallel()
 	marks := regexp.MustCompile(`<mark>(.*?)</mark>`)
 	marked := func(r *check.Report) (all []string) {
-		for _, m := range marks.FindAllStringSubmatch(page(t, r), -1) {
+		for _, m := range marks.FindAllStringSubmatch(htmlOf(t, r), -1) {
 			all = append(all, m[1])
 		}
 		return all
 	}
-	r := sample()
+	r := sampleReport()
 	r.Results = r.Results[1:2]
 	assert.Equal(t, marked(r), []string{"Location: /orders/17", "  &#34;id&#34;: 17,", "Location: /orders/18", "  &#34;id&#34;: 18,"}, "two answers; Date is not marked")
 	e := r.Results[0].Exchanges
@@ -69,8 +69,8 @@ var (
 // attribute that runs, and no address but that of the documentation.
 func TestHTMLOfHostileAnswers(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]*check.Report{"sample": sample(), "hostile": hostile()} {
-		text := page(t, r)
+	for name, r := range map[string]*check.Report{"sample": sampleReport(), "hostile": hostileReport()} {
+		text := htmlOf(t, r)
 		csp := policy.FindStringSubmatch(text)[1]
 		assert.True(t, strings.HasPrefix(csp, "default-src &#39;none&#39;; style-src &#39;sha256-"), "%s: policy: %s", name, csp)
 		for what, element := range map[string]*regexp.Regexp{"style-src": style, "script-src": script} {
@@ -95,12 +95,12 @@ func TestHTMLOfHostileAnswers(t *testing.T) {
 // TestHTMLOfManyFields: an API that sends very many fields cannot keep the page from being written.
 func TestHTMLOfManyFields(t *testing.T) {
 	t.Parallel()
-	r := sample()
+	r := sampleReport()
 	e := r.Results[1].Exchanges
 	for i := range e {
 		for range 100_000 {
 			e[i].Header.Add("X-Field", strings.Repeat("x", 1+i))
 		}
 	}
-	assert.Contains(t, page(t, r), "more lines", "the page says that lines are left out")
+	assert.Contains(t, htmlOf(t, r), "more lines", "the page says that lines are left out")
 }

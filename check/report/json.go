@@ -51,19 +51,19 @@ func JSON(w io.Writer, r *check.Report) error {
 	e.SetIndent("", "  ")
 	return e.Encode(document{
 		Version: jsonVersion,
-		Verdict: overall(r).String(),
+		Verdict: overallVerdict(r).String(),
 		Counts: counts{
 			Passed: r.Count(check.Passed), Noted: r.Count(check.Noted), Broken: r.Count(check.Broken),
 			Undecided: r.Count(check.Undecided), Skipped: r.Count(check.Skipped),
-			Critical: count(r, check.Critical), Serious: count(r, check.Serious), Minor: count(r, check.Minor),
+			Critical: countSeverity(r, check.Critical), Serious: countSeverity(r, check.Serious), Minor: countSeverity(r, check.Minor),
 		},
 		content: own,
 	})
 }
 
-// overall is the verdict on the API: broken if any check is, else undecided if any is, else passed.
-// An examination without any result, or one that was interrupted, decided nothing.
-func overall(r *check.Report) check.Verdict {
+// overallVerdict is the verdict on the API: broken if any check is, else undecided if any is, else
+// passed. An examination without any result, or one that was interrupted, decided nothing.
+func overallVerdict(r *check.Report) check.Verdict {
 	switch {
 	case r.Count(check.Broken) > 0:
 		return check.Broken

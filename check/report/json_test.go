@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// compile returns a schema; formats are checked too.
-func compile(t *testing.T, text []byte) *jsonschema.Schema {
+// compileSchema returns a schema; formats are checked too.
+func compileSchema(t *testing.T, text []byte) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	assert.NoError(t, err, "schema")
@@ -26,7 +26,7 @@ func compile(t *testing.T, text []byte) *jsonschema.Schema {
 	return s
 }
 
-func validate(t *testing.T, s *jsonschema.Schema, text string) error {
+func validateJSON(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	assert.NoError(t, err, "what was written is JSON")
@@ -42,8 +42,8 @@ func asJSON(t *testing.T, r *check.Report) string {
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	text := asJSON(t, sample())
-	golden(t, "report.json", text)
+	text := asJSON(t, sampleReport())
+	assertGolden(t, "report.json", text)
 	var got struct {
 		Version int
 		Verdict string
@@ -58,11 +58,11 @@ func TestJSON(t *testing.T) {
 
 func TestJSONFitsItsSchema(t *testing.T) {
 	t.Parallel()
-	s := compile(t, report.Schema())
-	empty, passed := sample(), sample()
+	s := compileSchema(t, report.Schema())
+	empty, passed := sampleReport(), sampleReport()
 	empty.Results, empty.Contract = nil, ""
 	passed.Results = passed.Results[:1]
-	hostile := hostile()
+	hostile := hostileReport()
 	for i := range hostile.Results {
 		hostile.Results[i].Page = pages
 	}
@@ -70,10 +70,10 @@ func TestJSONFitsItsSchema(t *testing.T) {
 		r       *check.Report
 		verdict string
 	}{
-		"sample": {sample(), "broken"}, "hostile": {hostile, "broken"}, "nothing": {empty, "undecided"}, "passed": {passed, "passed"},
+		"sample": {sampleReport(), "broken"}, "hostile": {hostile, "broken"}, "nothing": {empty, "undecided"}, "passed": {passed, "passed"},
 	} {
 		text := asJSON(t, c.r)
-		assert.NoError(t, validate(t, s, text), "%s", name)
+		assert.NoError(t, validateJSON(t, s, text), "%s", name)
 		assert.Contains(t, text, `"verdict": "`+c.verdict+`"`, "%s", name)
 	}
 	for what, change := range map[string][2]string{
@@ -85,7 +85,7 @@ func TestJSONFitsItsSchema(t *testing.T) {
 		"an unknown severity":   {`"severity": "critical"`, `"severity": "bad"`},
 		"a member of a request": {`"curl": `, `"wget": `},
 	} {
-		text := strings.Replace(asJSON(t, sample()), change[0], change[1], 1)
-		assert.True(t, validate(t, s, text) != nil, "the schema refuses %s", what)
+		text := strings.Replace(asJSON(t, sampleReport()), change[0], change[1], 1)
+		assert.True(t, validateJSON(t, s, text) != nil, "the schema refuses %s", what)
 	}
 }

@@ -63,26 +63,26 @@ type junitText struct {
 // The file is valid for both forms in wide use, that of Ant and that of Jenkins (junit-10).
 func JUnit(w io.Writer, r *check.Report) error {
 	s := junitSuite{
-		Name: "retrysafe check " + plain(r.Target), Package: "retrysafe.check", Hostname: "localhost",
+		Name: "retrysafe check " + plainText(r.Target), Package: "retrysafe.check", Hostname: "localhost",
 		Timestamp: r.Started.UTC().Format("2006-01-02T15:04:05"),
 		Tests:     len(r.Results), Failures: r.Count(check.Broken),
-		Skipped: r.Count(check.Undecided) + r.Count(check.Skipped), Time: decimal(r.Took),
+		Skipped: r.Count(check.Undecided) + r.Count(check.Skipped), Time: decimalSeconds(r.Took),
 		Properties: []junitProperty{
-			{"target", plain(r.Target)}, {"oracle", plain(r.Oracle)}, {"requests", fmt.Sprint(r.Requests)},
+			{"target", plainText(r.Target)}, {"oracle", plainText(r.Oracle)}, {"requests", fmt.Sprint(r.Requests)},
 		},
 	}
 	if r.Contract != "" {
-		s.Properties = append(s.Properties, junitProperty{"contract", plain(r.Contract)})
+		s.Properties = append(s.Properties, junitProperty{"contract", plainText(r.Contract)})
 	}
 	var notes strings.Builder
-	for _, note := range remarks(r) {
-		notes.WriteString(plain(note) + "\n")
+	for _, note := range reportRemarks(r) {
+		notes.WriteString(plainText(note) + "\n")
 	}
 	for i := range r.Results {
 		one := &r.Results[i]
 		s.Cases = append(s.Cases, junitCaseOf(r, one))
 		if one.Verdict == check.Noted {
-			fmt.Fprintf(&notes, "%s: %s\n", one.ID, remark(one))
+			fmt.Fprintf(&notes, "%s: %s\n", one.ID, resultRemark(one))
 		}
 	}
 	s.Out.Text = escapeXML(notes.String() + Score(r) + "\n")
@@ -99,12 +99,12 @@ func JUnit(w io.Writer, r *check.Report) error {
 }
 
 func junitCaseOf(r *check.Report, one *check.Result) junitCase {
-	c := junitCase{Name: one.ID, Classname: "retrysafe.check." + word(r.Target), Time: decimal(one.Took)}
+	c := junitCase{Name: one.ID, Classname: "retrysafe.check." + identifier(r.Target), Time: decimalSeconds(one.Took)}
 	switch one.Verdict {
 	case check.Broken:
-		c.Failure = &junitMessage{Type: one.Severity.String(), Message: plain(sentence(one.Summary)), Text: escapeXML(failureText(one))}
+		c.Failure = &junitMessage{Type: one.Severity.String(), Message: plainText(asSentence(one.Summary)), Text: escapeXML(failureText(one))}
 	case check.Undecided:
-		c.Skipped = &junitMessage{Message: remark(one)}
+		c.Skipped = &junitMessage{Message: resultRemark(one)}
 	case check.Skipped:
 		c.Skipped = &junitMessage{Message: "The options left this check out."}
 	case check.Passed, check.Noted:
@@ -115,33 +115,33 @@ func junitCaseOf(r *check.Report, one *check.Result) junitCase {
 // failureText is what a person needs who sees only the failure.
 func failureText(r *check.Result) string {
 	var b strings.Builder
-	for _, part := range []string{sentence(r.Title), sentence(r.Help), r.Page} {
+	for _, part := range []string{asSentence(r.Title), asSentence(r.Help), r.Page} {
 		if part != "" {
-			b.WriteString(plain(part) + "\n")
+			b.WriteString(plainText(part) + "\n")
 		}
 	}
 	for i := range r.Exchanges {
 		e := &r.Exchanges[i]
-		fmt.Fprintf(&b, "\n# %s: %s\n%s\n", plain(e.Step), plain(answer(e)), oneLine(e.Curl))
+		fmt.Fprintf(&b, "\n# %s: %s\n%s\n", plainText(e.Step), plainText(answerText(e)), oneLine(e.Curl))
 	}
 	return b.String()
 }
 
 // readable are the characters that need no reference in the text of an element. A person may read
 // the file as it is.
-var readable = strings.NewReplacer("&#xA;", "\n", "&#34;", `"`, "&#39;", "'")
+var readableXML = strings.NewReplacer("&#xA;", "\n", "&#34;", `"`, "&#39;", "'")
 
 func escapeXML(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder returns no error
-	return readable.Replace(b.String())
+	return readableXML.Replace(b.String())
 }
 
-// decimal returns seconds as a decimal number.
-func decimal(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+// decimalSeconds returns seconds as a decimal number.
+func decimalSeconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// word returns s with one underscore for each run of other characters: build servers split the name
-// of a class at its dots.
-func word(s string) string { return strings.Trim(notWord.ReplaceAllString(s, "_"), "_") }
+// identifier returns s with one underscore for each run of other characters: build servers split
+// the name of a class at its dots.
+func identifier(s string) string { return strings.Trim(notWord.ReplaceAllString(s, "_"), "_") }

@@ -25,17 +25,17 @@ func asJUnit(t *testing.T, r *check.Report) string {
 
 func TestJUnit(t *testing.T) {
 	t.Parallel()
-	golden(t, "junit.xml", asJUnit(t, sample()))
+	assertGolden(t, "junit.xml", asJUnit(t, sampleReport()))
 }
 
 func TestJUnitIsValid(t *testing.T) {
 	t.Parallel()
-	empty := sample()
+	empty := sampleReport()
 	empty.Results = nil
-	for name, r := range map[string]*check.Report{"sample": sample(), "hostile": hostile(), "nothing": empty} {
-		assert.Equal(t, violations(asJUnit(t, r)), nil, "%s", name)
+	for name, r := range map[string]*check.Report{"sample": sampleReport(), "hostile": hostileReport(), "nothing": empty} {
+		assert.Equal(t, findViolations(asJUnit(t, r)), nil, "%s", name)
 	}
-	good := asJUnit(t, sample())
+	good := asJUnit(t, sampleReport())
 	for what, change := range map[string][2]string{
 		"a zone":                 {`26:53"`, `26:53Z"`},
 		"a missing attribute":    {` hostname="localhost"`, ``},
@@ -48,14 +48,14 @@ func TestJUnitIsValid(t *testing.T) {
 	} {
 		bad := strings.Replace(good, change[0], change[1], 1)
 		assert.NotEqual(t, bad, good, "%s: the change", what)
-		assert.True(t, len(violations(bad)) > 0, "found: %s", what)
+		assert.True(t, len(findViolations(bad)) > 0, "found: %s", what)
 	}
 }
 
 // TestJUnitCounts: the numbers of the suite are those of its cases.
 func TestJUnitCounts(t *testing.T) {
 	t.Parallel()
-	text := asJUnit(t, sample())
+	text := asJUnit(t, sampleReport())
 	assert.Contains(t, text, `tests="6" failures="2" errors="0" skipped="2"`, "numbers")
 	assert.Equal(t, strings.Count(text, "<testcase "), 6, "cases")
 	assert.Equal(t, strings.Count(text, "<failure "), 2, "failures")
@@ -98,8 +98,8 @@ var junitForm = map[string]element{
 	"system-out": {}, "system-err": {},
 }
 
-// violations returns what in text is not as junitForm says.
-func violations(text string) (found []string) {
+// findViolations returns what in text is not as junitForm says.
+func findViolations(text string) (found []string) {
 	d := xml.NewDecoder(strings.NewReader(text))
 	type open struct {
 		name     string
@@ -113,7 +113,7 @@ func violations(text string) (found []string) {
 	for {
 		tok, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			return append(found, misplaced("document", forms["document"], stack[0].children)...)
+			return append(found, misplacedChildren("document", forms["document"], stack[0].children)...)
 		}
 		if err != nil {
 			return append(found, err.Error())
@@ -127,7 +127,7 @@ func violations(text string) (found []string) {
 		case xml.EndElement:
 			last := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
-			found = append(found, misplaced(last.name, forms[last.name], last.children)...)
+			found = append(found, misplacedChildren(last.name, forms[last.name], last.children)...)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func wrongAttributes(name string, form element, attrs []xml.Attr) (found []strin
 	return found
 }
 
-func misplaced(name string, form element, children []string) (found []string) {
+func misplacedChildren(name string, form element, children []string) (found []string) {
 	last := 0
 	for _, c := range children {
 		at := slices.Index(form.children, c)

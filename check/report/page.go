@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// pageOf returns the page. It is written by hand, since html/template keeps the linker from leaving
-// out methods without a caller: that would make the command half as large again. Every value goes
-// through markup.add, which escapes it for text and for quoted attributes.
-func pageOf(v *view) string {
+// htmlPage returns the page. It is written by hand, since html/template keeps the linker from
+// leaving out methods without a caller: that would make the command half as large again. Every
+// value goes through markup.add, which escapes it for text and for quoted attributes.
+func htmlPage(v *htmlView) string {
 	m := new(markup)
 	m.add(`<!doctype html>
 <html lang="en">
@@ -116,12 +116,12 @@ func (m *markup) addResult(r *viewResult) {
 	}
 	m.add(`<p class="more"><a href="%s" rel="noreferrer">About this check<span class="sr"> %s</span></a></p>
 </article>
-`, address(r.Page), r.ID)
+`, webAddress(r.Page), r.ID)
 }
 
-// address returns the address of a page of the web, or one that leads nowhere: another scheme could
-// run a script.
-func address(text string) string {
+// webAddress returns the address of a page of the web, or one that leads nowhere: another scheme
+// could run a script.
+func webAddress(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return "#"

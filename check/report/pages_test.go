@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,12 +17,20 @@ import (
 const (
 	docs   = "../../docs/"
 	update = "UPDATE=1 go test -run TestPages ./check/report writes it"
-	begin  = "<!-- checks: made from the code by UPDATE=1 go test -run TestPages ./check/report -->\n"
-	end    = "<!-- end of checks -->\n"
+	head   = `<!-- made from the code by UPDATE=1 go test -run TestPages ./check/report -->
+
+# The checks
+
+[中文](checks.zh-CN.md)
+
+What [retrysafe check](check.md) asks of an API, in the order in which it asks. The page of the
+command says what a [verdict and a severity](check.md#what-is-found) mean.
+
+`
 )
 
-// written compares a file of the documentation with its text, which UPDATE=1 writes.
-func written(t *testing.T, path, want string) {
+// assertWritten compares a file of the documentation with its text, which UPDATE=1 writes.
+func assertWritten(t *testing.T, path, want string) {
 	t.Helper()
 	if os.Getenv("UPDATE") != "" {
 		assert.NoError(t, os.WriteFile(path, []byte(want), 0o644), "write")
@@ -33,35 +40,31 @@ func written(t *testing.T, path, want string) {
 	assert.Equal(t, string(got), want, "%s; %s", path, update)
 }
 
-// TestPages: each check has its page and its row in docs/check.md, and there is no page without a
-// check. UPDATE=1 writes them.
+var (
+	headings = regexp.MustCompile(`(?m)^## (\S+)$`)
+	rows     = regexp.MustCompile(`(?m)^\| \[(\S+)\]\(#(\S+)\) \| .+ \| (\w+) \|$`)
+)
+
+// TestPages: docs/checks.md has what the checks say of themselves; UPDATE=1 writes it. Its twin has
+// a row and a heading for each check, in the same order.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	checks := check.Checks()
 	assert.True(t, len(checks) > 20, "checks: %d", len(checks))
-	names := map[string]bool{}
+	page := head + report.Overview(checks)
 	for _, c := range checks {
-		names[c.ID+".md"] = true
-		assert.Contains(t, c.Page(), "/docs/checks/"+c.ID+".md", "the address of the page")
-		written(t, docs+"checks/"+c.ID+".md", "<!-- made from the code by UPDATE=1 go test -run TestPages ./check/report -->\n\n"+
-			strings.Replace(report.Page(c), "\n\n", "\n\n[中文]("+c.ID+".zh-CN.md)\n\n", 1))
+		assert.True(t, strings.HasSuffix(c.Page(), "/docs/checks.md#"+c.ID), "the address of the page: %s", c.Page())
+		page += "\n" + report.Page(c)
 	}
-	files, err := filepath.Glob(docs + "checks/*.md")
-	assert.NoError(t, err, "list")
-	for _, path := range files {
-		page := strings.Replace(filepath.Base(path), ".zh-CN.md", ".md", 1)
-		if os.Getenv("UPDATE") != "" && !names[page] {
-			assert.NoError(t, os.Remove(path), "remove")
-			continue
-		}
-		assert.True(t, names[page], "%s is the page of a check; UPDATE=1 removes it", path)
-	}
-	text, err := os.ReadFile(docs + "check.md")
+	assertWritten(t, docs+"checks.md", page)
+	twin, err := os.ReadFile(docs + "checks.zh-CN.md")
 	assert.NoError(t, err, "read")
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	assert.True(t, ok && ok2, "docs/check.md has both marks")
-	written(t, docs+"check.md", before+begin+report.Overview(checks)+end+after)
+	found, listed := headings.FindAllStringSubmatch(string(twin), -1), rows.FindAllStringSubmatch(string(twin), -1)
+	assert.True(t, len(found) == len(checks) && len(listed) == len(checks), "checks in the twin: %d and %d", len(found), len(listed))
+	for i, c := range checks {
+		assert.Equal(t, found[i][1], c.ID, "heading in the twin")
+		assert.Equal(t, listed[i][1:], []string{c.ID, c.ID, c.Severity.String()}, "row in the twin")
+	}
 }
 
 // TestWords: scripts of users name these checks, and programs read these words of a report.
@@ -118,32 +121,24 @@ func TestPage(t *testing.T) {
 		Sends: []string{"One request.", strings.Repeat("long ", 30) + "- 1. end"}, Wrong: []string{"It is wrong."},
 	}
 	second := "Long" + strings.Repeat(" long", 18) + "\n  " + strings.Repeat(" long", 11)
-	want := `# one
+	want := `## one
 
-A right API does one thing.
+A right API does one thing. Severity: serious.
 
-Severity serious: a client gets an answer that is not true.
+**Why:** Because.
 
-## Why
-
-Because.
-
-## What is sent
+**What is sent**, at most 1 request:
 
 1. One request.
 2. ` + second + ` - 1. end.
 
-At most 1 request.
-
-## What counts as broken
+**What counts as broken:**
 
 - It is wrong.
 
-## How to mend it
-
-` + "Word" + strings.Repeat(" word", 19) + "\n" + strings.Repeat("word ", 10) + "`code that is not broken`.\n"
+` + "**How to mend it:** Word" + strings.Repeat(" word", 15) + "\n" + strings.Repeat("word ", 14) + "`code that is not broken`.\n"
 	assert.Equal(t, report.Page(c), want, "page")
 	c.Wrong = nil
-	assert.Contains(t, report.Page(c), "## What counts as broken\n\nNothing. The check notes what clients have to know.\n\n## How", "nothing is broken")
-	assert.Equal(t, report.Overview([]*check.Check{c}), "| check | what a right API does | severity |\n|---|---|---|\n| [one](checks/one.md) | a right API does one thing | serious |\n", "overview")
+	assert.Contains(t, report.Page(c), "**What counts as broken:** nothing. The check notes what clients have to know.\n\n**How", "nothing is broken")
+	assert.Equal(t, report.Overview([]*check.Check{c}), "| check | what a right API does | severity |\n|---|---|---|\n| [one](#one) | a right API does one thing | serious |\n", "overview")
 }

@@ -15,7 +15,7 @@ const clearLine = "\r\x1b[K"
 func Progress(w io.Writer) func(check.Event) {
 	return func(e check.Event) {
 		if e.Check != nil && e.Result != nil {
-			fmt.Fprintf(w, "%d/%d %s %s, %s\n", e.Index, e.Total, e.Check.ID, label(e.Result), seconds(e.Result.Took))
+			fmt.Fprintf(w, "%d/%d %s %s, %s\n", e.Index, e.Total, e.Check.ID, verdictLabel(e.Result), durationText(e.Result.Took))
 		}
 	}
 }

@@ -44,9 +44,9 @@ func sarifRunOf(r *check.Report, file string) sarifRun {
 			Name: "retrysafe check", InformationURI: "https://github.com/retrysafe/retrysafe/blob/main/docs/check.md",
 			Rules: []sarifRule{},
 		}},
-		AutomationDetails: sarifAutomation{ID: "retrysafe-check/" + word(r.Target) + "/"},
+		AutomationDetails: sarifAutomation{ID: "retrysafe-check/" + identifier(r.Target) + "/"},
 		Results:           []sarifResult{},
-		LogicalLocations:  []sarifLogical{logical(r)},
+		LogicalLocations:  []sarifLogical{targetLocation(r)},
 		Properties:        sarifProperties{Oracle: r.Oracle, Contract: r.Contract, Requests: r.Requests, Score: Score(r)},
 	}
 	call := sarifInvocation{
@@ -54,8 +54,8 @@ func sarifRunOf(r *check.Report, file string) sarifRun {
 		Start:      r.Started.UTC().Format(time.RFC3339),
 		End:        r.Started.Add(r.Took).UTC().Format(time.RFC3339),
 	}
-	for _, note := range remarks(r) {
-		call.Notifications = append(call.Notifications, sarifNotification{Level: "note", Message: sarifText{Text: plain(note)}})
+	for _, note := range reportRemarks(r) {
+		call.Notifications = append(call.Notifications, sarifNotification{Level: "note", Message: sarifText{Text: plainText(note)}})
 	}
 	for i := range r.Results {
 		one := &r.Results[i]
@@ -66,7 +66,7 @@ func sarifRunOf(r *check.Report, file string) sarifRun {
 			run.Results = append(run.Results, resultOf(r, one, i, file))
 		case check.Noted, check.Undecided:
 			call.Notifications = append(call.Notifications, sarifNotification{
-				Level: "note", Rule: &rule, Message: sarifText{Text: one.Verdict.String() + ": " + remark(one)},
+				Level: "note", Rule: &rule, Message: sarifText{Text: one.Verdict.String() + ": " + resultRemark(one)},
 			})
 		case check.Skipped:
 			call.Overrides = append(call.Overrides, sarifOverride{Descriptor: rule})
@@ -79,36 +79,36 @@ func sarifRunOf(r *check.Report, file string) sarifRun {
 
 func ruleOf(r *check.Result) sarifRule {
 	rule := sarifRule{
-		ID: r.ID, Name: pascal(r.ID), Short: sarifText{Text: plain(sentence(r.Title))}, Full: sarifText{Text: plain(sentence(r.Title))},
+		ID: r.ID, Name: pascalCase(r.ID), Short: sarifText{Text: plainText(asSentence(r.Title))}, Full: sarifText{Text: plainText(asSentence(r.Title))},
 		HelpURI:    r.Page,
-		Default:    sarifLevel{Level: levels[r.Severity]},
+		Default:    sarifLevel{Level: sarifLevels[r.Severity]},
 		Properties: sarifTags{Tags: []string{"idempotency", "reliability"}, Severity: r.Severity.String()},
 	}
 	help := "See " + r.Page
 	if r.Verdict == check.Broken && r.Help != "" {
-		help = plain(sentence(r.Help)) + "\n\n" + help
+		help = plainText(asSentence(r.Help)) + "\n\n" + help
 	}
 	rule.Help = sarifText{Text: help}
 	return rule
 }
 
 func resultOf(r *check.Report, one *check.Result, index int, file string) sarifResult {
-	at := sarifLocation{Logical: []sarifLogical{logical(r)}}
+	at := sarifLocation{Logical: []sarifLogical{targetLocation(r)}}
 	if file != "" {
 		at.Physical = &sarifPhysical{Artifact: sarifArtifact{URI: (&url.URL{Path: file}).String()}, Region: sarifRegion{Line: 1}}
 	}
 	sum := sha256.Sum256([]byte(one.ID + "\n" + r.Target))
 	return sarifResult{
-		RuleID: one.ID, RuleIndex: index, Kind: "fail", Level: levels[one.Severity],
-		Message:      sarifText{Text: plain(sentence(one.Summary)), Markdown: markdown(one)},
+		RuleID: one.ID, RuleIndex: index, Kind: "fail", Level: sarifLevels[one.Severity],
+		Message:      sarifText{Text: plainText(asSentence(one.Summary)), Markdown: resultMarkdown(one)},
 		Locations:    []sarifLocation{at},
 		Fingerprints: map[string]string{"checkAndTarget/v1": hex.EncodeToString(sum[:16])},
 	}
 }
 
-// markdown is what was seen and how to see it again.
-func markdown(r *check.Result) string {
-	text := escapeMarkdown(sentence(r.Summary))
+// resultMarkdown is what was seen and how to see it again.
+func resultMarkdown(r *check.Result) string {
+	text := escapeMarkdown(asSentence(r.Summary))
 	if len(r.Exchanges) == 0 {
 		return text
 	}
@@ -116,7 +116,7 @@ func markdown(r *check.Result) string {
 	fence := "```"
 	for i := range r.Exchanges {
 		e := &r.Exchanges[i]
-		line := "# " + plain(e.Step) + ": " + plain(answer(e)) + "\n" + oneLine(e.Curl) + "\n"
+		line := "# " + plainText(e.Step) + ": " + plainText(answerText(e)) + "\n" + oneLine(e.Curl) + "\n"
 		for strings.Contains(line, fence) {
 			fence += "`"
 		}
@@ -128,7 +128,7 @@ func markdown(r *check.Result) string {
 // escapeMarkdown returns text that Markdown shows as it is.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
-	for _, r := range plain(s) {
+	for _, r := range plainText(s) {
 		if strings.ContainsRune("\\`*_{}[]<>()#+!|&~", r) {
 			b.WriteByte('\\')
 		}
@@ -137,14 +137,14 @@ func escapeMarkdown(s string) string {
 	return b.String()
 }
 
-func logical(r *check.Report) sarifLogical {
-	return sarifLogical{Name: plain(r.Target), Qualified: plain(r.Target), Kind: "resource"}
+func targetLocation(r *check.Report) sarifLogical {
+	return sarifLogical{Name: plainText(r.Target), Qualified: plainText(r.Target), Kind: "resource"}
 }
 
-var levels = map[check.Severity]string{check.Critical: "error", check.Serious: "warning", check.Minor: "note"}
+var sarifLevels = map[check.Severity]string{check.Critical: "error", check.Serious: "warning", check.Minor: "note"}
 
-// pascal returns the words of an id as one name: concurrent-duplicates is ConcurrentDuplicates.
-func pascal(id string) string {
+// pascalCase returns the words of an id as one name: concurrent-duplicates is ConcurrentDuplicates.
+func pascalCase(id string) string {
 	words := slices.Collect(strings.SplitSeq(id, "-"))
 	for i, w := range words {
 		if w != "" {

@@ -49,30 +49,30 @@ func asSARIF(t *testing.T, write func(w *bytes.Buffer) error) string {
 
 func TestSARIF(t *testing.T) {
 	t.Parallel()
-	golden(t, "report.sarif", asSARIF(t, func(w *bytes.Buffer) error { return report.SARIF(w, sample()) }))
+	assertGolden(t, "report.sarif", asSARIF(t, func(w *bytes.Buffer) error { return report.SARIF(w, sampleReport()) }))
 }
 
 func TestSARIFFitsTheSchema(t *testing.T) {
 	t.Parallel()
-	s := compile(t, sarifSchema(t))
-	empty, hostile := sample(), hostile()
+	s := compileSchema(t, sarifSchema(t))
+	empty, hostile := sampleReport(), hostileReport()
 	empty.Results = nil
 	for i := range hostile.Results {
 		hostile.Results[i].Page = pages
 	}
-	for name, r := range map[string]*check.Report{"sample": sample(), "hostile": hostile, "nothing": empty} {
+	for name, r := range map[string]*check.Report{"sample": sampleReport(), "hostile": hostile, "nothing": empty} {
 		plain := asSARIF(t, func(w *bytes.Buffer) error { return report.SARIF(w, r) })
-		assert.NoError(t, validate(t, s, plain), "%s", name)
+		assert.NoError(t, validateJSON(t, s, plain), "%s", name)
 		in := asSARIF(t, func(w *bytes.Buffer) error { return report.SARIFIn("api/open api.yaml")(w, r) })
-		assert.NoError(t, validate(t, s, in), "%s, with a file", name)
+		assert.NoError(t, validateJSON(t, s, in), "%s, with a file", name)
 	}
-	text := asSARIF(t, func(w *bytes.Buffer) error { return report.SARIF(w, sample()) })
+	text := asSARIF(t, func(w *bytes.Buffer) error { return report.SARIF(w, sampleReport()) })
 	for what, change := range map[string][2]string{
 		"an unknown level":  {`"level": "error"`, `"level": "fatal"`},
 		"an unknown member": {`"ruleIndex"`, `"ruleNumber"`},
 		"no message":        {`"message"`, `"massage"`},
 	} {
-		assert.True(t, validate(t, s, strings.Replace(text, change[0], change[1], 1)) != nil, "the schema refuses %s", what)
+		assert.True(t, validateJSON(t, s, strings.Replace(text, change[0], change[1], 1)) != nil, "the schema refuses %s", what)
 	}
 }
 
@@ -80,13 +80,13 @@ func TestSARIFFitsTheSchema(t *testing.T) {
 // and its location.
 func TestSARIFAsOthersReadIt(t *testing.T) {
 	t.Parallel()
-	log, err := sarif.FromBytes([]byte(asSARIF(t, func(w *bytes.Buffer) error { return report.SARIFIn("api/open api.yaml")(w, sample()) })))
+	log, err := sarif.FromBytes([]byte(asSARIF(t, func(w *bytes.Buffer) error { return report.SARIFIn("api/open api.yaml")(w, sampleReport()) })))
 	assert.NoError(t, err, "read")
 	run := log.Runs[0]
 	assert.Equal(t, len(run.Results), 2, "results: broken checks only, since viewers show each result as a problem")
 	assert.Equal(t, len(run.Tool.Driver.Rules), 6, "rules")
 	for i, want := range []struct{ id, level, page string }{
-		{"concurrent-duplicates", "error", pages + "concurrent-duplicates.md"}, {"other-body", "warning", pages + "other-body.md"},
+		{"concurrent-duplicates", "error", pages + "concurrent-duplicates"}, {"other-body", "warning", pages + "other-body"},
 	} {
 		got := run.Results[i]
 		assert.Equal(t, *got.RuleID, want.id, "rule")
@@ -107,7 +107,7 @@ func TestSARIFAsOthersReadIt(t *testing.T) {
 func TestSARIFFingerprints(t *testing.T) {
 	t.Parallel()
 	prints := func(change func(r *check.Report)) (all []string) {
-		r := sample()
+		r := sampleReport()
 		change(r)
 		var log struct {
 			Runs []struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-func table(t *testing.T, r *check.Report, s report.Style) string {
+func tableOf(t *testing.T, r *check.Report, s report.Style) string {
 	t.Helper()
 	var b bytes.Buffer
 	assert.NoError(t, report.Table(&b, r, s), "table")
@@ -24,35 +24,35 @@ func table(t *testing.T, r *check.Report, s report.Style) string {
 
 func TestTable(t *testing.T) {
 	t.Parallel()
-	golden(t, "table.txt", table(t, sample(), report.Style{Width: 100}))
-	golden(t, "table-narrow.txt", table(t, sample(), report.Style{Width: 60}))
-	golden(t, "table-color.txt", table(t, sample(), report.Style{Color: true}))
+	assertGolden(t, "table.txt", tableOf(t, sampleReport(), report.Style{Width: 100}))
+	assertGolden(t, "table-narrow.txt", tableOf(t, sampleReport(), report.Style{Width: 60}))
+	assertGolden(t, "table-color.txt", tableOf(t, sampleReport(), report.Style{Color: true}))
 }
 
 // TestTableKeepsTheWidth: only lines to copy are longer, and those are never broken.
 func TestTableKeepsTheWidth(t *testing.T) {
 	t.Parallel()
 	for _, width := range []int{40, 60, 80, 120} {
-		text := table(t, sample(), report.Style{Width: width})
+		text := tableOf(t, sampleReport(), report.Style{Width: width})
 		for line := range strings.Lines(text) {
 			line = strings.TrimRight(line, "\n")
 			copied := strings.HasPrefix(line, "  curl ") || strings.HasPrefix(line, "  https://") || strings.HasPrefix(line, "  # ")
 			assert.True(t, copied || utf8.RuneCountInString(line) <= max(width, 45), "width %d: %d: %s", width, utf8.RuneCountInString(line), line)
 		}
-		assert.Contains(t, text, "\n  "+curl(key)+"\n", "the line of curl")
+		assert.Contains(t, text, "\n  "+curlLine(key)+"\n", "the line of curl")
 	}
 }
 
 func TestTableWithoutColorHasNoEscapes(t *testing.T) {
 	t.Parallel()
-	assert.True(t, !strings.Contains(table(t, sample(), report.Style{Width: 80}), "\x1b"), "no escape sequences")
-	assert.Contains(t, table(t, sample(), report.Style{Color: true}), "\x1b[31m✗\x1b[0m", "colour")
+	assert.True(t, !strings.Contains(tableOf(t, sampleReport(), report.Style{Width: 80}), "\x1b"), "no escape sequences")
+	assert.Contains(t, tableOf(t, sampleReport(), report.Style{Color: true}), "\x1b[31m✗\x1b[0m", "colour")
 }
 
 // TestTableOfHostileAnswers: what an API sends cannot control the terminal.
 func TestTableOfHostileAnswers(t *testing.T) {
 	t.Parallel()
-	text := table(t, hostile(), report.Style{Width: 80})
+	text := tableOf(t, hostileReport(), report.Style{Width: 80})
 	for _, r := range text {
 		assert.True(t, r == '\n' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) && r != '\u202e', "character %q in the table", r)
 	}
@@ -63,11 +63,11 @@ func TestTableOfHostileAnswers(t *testing.T) {
 func TestCurlLinesRun(t *testing.T) {
 	t.Parallel()
 	body := "{\n\t\"a\": \"it's\",\r\n \"\x1b[31m\": \"\u202e\", \"\xff\": \"ü\"\n}\n"
-	r := sample()
+	r := sampleReport()
 	quoted := "'" + strings.ReplaceAll(body, "'", `'\''`) + "'"
 	r.Results[1].Exchanges = []check.Exchange{{Step: "it", Curl: "curl -i -X POST http://localhost/ --data-binary " + quoted}}
 	line := ""
-	for l := range strings.Lines(table(t, r, report.Style{Width: 40})) {
+	for l := range strings.Lines(tableOf(t, r, report.Style{Width: 40})) {
 		if strings.HasPrefix(l, "  curl ") && strings.Contains(l, "--data-binary") && !strings.Contains(l, "teapot") {
 			line = strings.TrimSpace(l)
 		}
@@ -91,14 +91,14 @@ func TestScore(t *testing.T) {
 		{[]check.Result{{Verdict: check.Passed}, {Verdict: check.Undecided}}, "1 of 2 passed, 1 undecided; 312 requests, 4.1 s", "No fault found, but 1 check could not be decided."},
 		{[]check.Result{{Verdict: check.Broken, Severity: check.Minor}, {Verdict: check.Passed}}, "1 of 2 passed, 1 broken; 312 requests, 4.1 s", "Safe to retry, but clients get less than they could use."},
 		{[]check.Result{{Verdict: check.Broken, Severity: check.Serious}, {Verdict: check.Undecided}}, "0 of 2 passed, 1 broken, 1 undecided; 312 requests, 4.1 s", "A retry can get an answer that is not true."},
-		{sample().Results, "1 of 5 passed, 2 broken (1 critical), 1 noted, 1 undecided, 1 skipped; 312 requests, 4.1 s", "Not safe to retry"},
+		{sampleReport().Results, "1 of 5 passed, 2 broken (1 critical), 1 noted, 1 undecided, 1 skipped; 312 requests, 4.1 s", "Not safe to retry"},
 	} {
-		r := sample()
+		r := sampleReport()
 		r.Results = c.results
 		assert.Equal(t, report.Score(r), c.want, "score")
-		assert.Contains(t, table(t, r, report.Style{}), "\n"+c.end, "the last lines")
+		assert.Contains(t, tableOf(t, r, report.Style{}), "\n"+c.end, "the last lines")
 	}
-	r := sample()
+	r := sampleReport()
 	r.Requests, r.Took = 1, 83*time.Second
 	assert.Contains(t, report.Score(r), "; 1 request, 83 s", "one request")
 	r.Took = 12 * time.Millisecond
@@ -115,8 +115,8 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestErrorsOfTheWriter(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"table": report.Table(full{}, sample(), report.Style{}), "html": report.HTML(full{}, sample()), "json": report.JSON(full{}, sample()),
-		"junit": report.JUnit(full{}, sample()), "sarif": report.SARIF(full{}, sample()), "sarif in": report.SARIFIn("a.yaml")(full{}, sample()),
+		"table": report.Table(full{}, sampleReport(), report.Style{}), "html": report.HTML(full{}, sampleReport()), "json": report.JSON(full{}, sampleReport()),
+		"junit": report.JUnit(full{}, sampleReport()), "sarif": report.SARIF(full{}, sampleReport()), "sarif in": report.SARIFIn("a.yaml")(full{}, sampleReport()),
 	} {
 		assert.ErrorIs(t, err, errFull, "%s", name)
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // unfit is shown in place of a character that could control a terminal.
-const unfit = "\uFFFD"
+const replacement = "\uFFFD"
 
-// plain returns s on one line, without characters that control a terminal.
-func plain(s string) string {
+// plainText returns s on one line, without characters that control a terminal.
+func plainText(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
@@ -22,14 +22,14 @@ func plain(s string) string {
 		case unicode.IsPrint(r):
 			b.WriteRune(r)
 		default:
-			b.WriteString(unfit)
+			b.WriteString(replacement)
 		}
 	}
 	return b.String()
 }
 
-// sentence returns s with a capital letter and a full stop.
-func sentence(s string) string {
+// asSentence returns s with a capital letter and a full stop.
+func asSentence(s string) string {
 	if s = strings.TrimSpace(s); s == "" {
 		return ""
 	}
@@ -41,9 +41,9 @@ func sentence(s string) string {
 	return s
 }
 
-// remark is what was seen and what to do, on one line.
-func remark(r *check.Result) string {
-	return plain(strings.TrimSpace(sentence(r.Summary) + " " + sentence(r.Help)))
+// resultRemark is what was seen and what to do, on one line.
+func resultRemark(r *check.Result) string {
+	return plainText(strings.TrimSpace(asSentence(r.Summary) + " " + asSentence(r.Help)))
 }
 
 // oneLine returns a curl line without line breaks. A character in single quotes that would break
@@ -74,9 +74,9 @@ func oneLine(curl string) string {
 	return b.String()
 }
 
-// wrap returns s in lines of at most width characters; a longer word has a line of its own. No
+// wrapText returns s in lines of at most width characters; a longer word has a line of its own. No
 // width: one line.
-func wrap(s string, width int) []string {
+func wrapText(s string, width int) []string {
 	if width <= 0 {
 		return []string{s}
 	}
@@ -100,13 +100,13 @@ func wrapWords(words []string, width int) []string {
 	return append(lines, line)
 }
 
-// pad returns s with spaces up to width characters.
-func pad(s string, width int) string {
+// padRight returns s with spaces up to width characters.
+func padRight(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 }
 
-// cut returns the first width characters of s, with a sign if any are left out.
-func cut(s string, width int) string {
+// cutText returns the first width characters of s, with a sign if any are left out.
+func cutText(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s
 	}

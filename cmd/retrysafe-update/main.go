@@ -5,8 +5,10 @@
 //	go run github.com/retrysafe/retrysafe/cmd/retrysafe-update@v0.2.0 ./...
 //	go get github.com/retrysafe/retrysafe@v0.2.0
 //
-// It moves the fields of options that are grouped now, in literals and in assignments, and prints
-// the files that it has changed. What it cannot move is in the changelog.
+// It moves the fields of options that are grouped now, in literals and in assignments, writes the
+// options of a call in place of a Call, rewrites the imports of packages that are in another folder
+// now, and prints the files that it has changed.
+// What it cannot move is in the changelog.
 package main
 
 import (
@@ -22,7 +24,7 @@ func main() {
 	if len(patterns) == 0 {
 		patterns = []string{"./..."}
 	}
-	changed, err := update(".", patterns, *dry)
+	changed, err := updatePackages(".", patterns, *dry)
 	for _, path := range changed {
 		fmt.Println(path)
 	}

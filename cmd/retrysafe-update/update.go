@@ -20,8 +20,8 @@ import (
 	"strings"
 )
 
-// listed is what go list says of a package.
-type listed struct {
+// goPackage is what go list says of a package.
+type goPackage struct {
 	ImportPath, Dir, Export            string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	CgoFiles                           []string
@@ -29,9 +29,10 @@ type listed struct {
 	ForTest                            string
 }
 
-// update rewrites the packages that match the patterns, and returns the files that have changed.
-func update(dir string, patterns []string, dry bool) ([]string, error) {
-	packages, err := list(dir, patterns)
+// updatePackages rewrites the packages that match the patterns, and returns the files that have
+// changed.
+func updatePackages(dir string, patterns []string, dry bool) ([]string, error) {
+	packages, err := listPackages(dir, patterns)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +58,8 @@ func update(dir string, patterns []string, dry bool) ([]string, error) {
 	return changed, nil
 }
 
-// list asks the go command for the packages, and for compiled types of what they import.
-func list(dir string, patterns []string) ([]*listed, error) {
+// listPackages asks the go command for the packages, and for compiled types of what they import.
+func listPackages(dir string, patterns []string) ([]*goPackage, error) {
 	args := append([]string{"list", "-e", "-export", "-deps", "-test", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,DepOnly,ForTest"}, patterns...)
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
@@ -68,9 +69,9 @@ func list(dir string, patterns []string) ([]*listed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w: %s", err, stderr.String())
 	}
-	var all []*listed
+	var all []*goPackage
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		p := new(listed)
+		p := new(goPackage)
 		if err := d.Decode(p); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
@@ -80,7 +81,7 @@ func list(dir string, patterns []string) ([]*listed, error) {
 	}
 }
 
-func updatePackage(p *listed, names []string, exports map[string]string, dry bool) (changed []string, err error) {
+func updatePackage(p *goPackage, names []string, exports map[string]string, dry bool) (changed []string, err error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
 	var paths []string
@@ -117,7 +118,7 @@ func updatePackage(p *listed, names []string, exports map[string]string, dry boo
 		if len(e.edits) == 0 {
 			continue
 		}
-		text, err := format.Source([]byte(e.text(0, len(src))))
+		text, err := format.Source([]byte(e.editedText(0, len(src))))
 		if err != nil {
 			return changed, fmt.Errorf("%s: %w", paths[i], err)
 		}
@@ -146,17 +147,17 @@ type edit struct {
 	text     string
 }
 
-func (e *editor) offset(p token.Pos) int { return e.fset.Position(p).Offset }
+func (e *editor) offsetOf(p token.Pos) int { return e.fset.Position(p).Offset }
 
-// add replaces a part of the source, with the edits in it.
-func (e *editor) add(from, to int, text string) {
+// replaceSource replaces a part of the source, with the edits in it.
+func (e *editor) replaceSource(from, to int, text string) {
 	e.edits = slices.DeleteFunc(e.edits, func(o edit) bool { return o.from >= from && o.to <= to })
 	e.edits = append(e.edits, edit{from, to, text})
 	slices.SortFunc(e.edits, func(a, b edit) int { return a.from - b.from })
 }
 
-// text returns a part of the source as it is after the edits.
-func (e *editor) text(from, to int) string {
+// editedText returns a part of the source as it is after the edits.
+func (e *editor) editedText(from, to int) string {
 	var b strings.Builder
 	at := from
 	for _, o := range e.edits {
@@ -183,28 +184,121 @@ func (e *editor) editFile() {
 	for _, n := range slices.Backward(nodes) {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			e.selector(n)
+			e.editSelector(n)
 		case *ast.CompositeLit:
-			e.literal(n)
+			e.editLiteral(n)
+		case *ast.CallExpr:
+			e.editCallOptions(n)
+		case *ast.ImportSpec:
+			e.editImport(n)
 		}
 	}
 }
 
-// moved returns the fields of a struct that are elsewhere now.
-func moved(t types.Type) map[string]place {
-	named, ok := types.Unalias(pointed(t)).(*types.Named)
+// editCallOptions edits f(&retrysafe.Call{Account: a}) to f(retrysafe.WithAccount(a)). What it
+// cannot read it leaves to the compiler, which finds it.
+func (e *editor) editCallOptions(n *ast.CallExpr) {
+	for _, arg := range n.Args {
+		ref, ok := arg.(*ast.UnaryExpr)
+		if !ok {
+			continue
+		}
+		lit, ok := ref.X.(*ast.CompositeLit)
+		if !ok {
+			continue
+		}
+		named, ok := types.Unalias(e.info.Types[lit].Type).(*types.Named)
+		if !ok || named.Obj().Pkg() == nil || named.Obj().Pkg().Path()+"/"+named.Obj().Name() != module+"Call" {
+			continue
+		}
+		options, ok := e.optionsOfCall(lit)
+		if !ok {
+			fmt.Fprintf(os.Stderr, "%s: write the options of this Call by hand: WithFingerprint, WithBinding, WithAccount, Detached, MustBeIssued\n", e.fset.Position(lit.Pos()))
+			continue
+		}
+		if len(options) == 0 {
+			options = []string{e.packageOf(lit) + "CallOption{}"} // changes nothing
+		}
+		e.replaceSource(e.offsetOf(arg.Pos()), e.offsetOf(arg.End()), strings.Join(options, ", "))
+	}
+}
+
+// optionsOfCall returns the options that stand for a literal of Call.
+func (e *editor) optionsOfCall(lit *ast.CompositeLit) (options []string, ok bool) {
+	pkg, value := e.packageOf(lit), map[string]string{}
+	for _, x := range lit.Elts {
+		kv, ok := x.(*ast.KeyValueExpr)
+		if !ok {
+			return nil, false
+		}
+		value[kv.Key.(*ast.Ident).Name] = e.editedText(e.offsetOf(kv.Value.Pos()), e.offsetOf(kv.Value.End())) //nolint:forcetypeassert,errcheck // of a struct
+	}
+	for _, flag := range []string{"Detached", "MustBeIssued"} {
+		if v := value[flag]; v != "" && v != "true" {
+			return nil, false // known only when the program runs
+		}
+	}
+	if digest, rule := value["Fingerprint"], value["FingerprintRule"]; digest != "" && rule != "" {
+		options = append(options, pkg+"WithRuleFingerprint("+rule+", "+digest+")")
+	} else if digest != "" {
+		options = append(options, pkg+"WithFingerprint("+digest+")")
+	}
+	for _, field := range []string{"Binding", "Account"} {
+		if v := value[field]; v != "" {
+			options = append(options, pkg+"With"+field+"("+v+")")
+		}
+	}
+	if value["Detached"] != "" {
+		options = append(options, pkg+"Detached()")
+	}
+	if value["MustBeIssued"] == "" {
+		return options, true // without it the fields of issued keys do not count
+	}
+	life, until := value["Life"], value["SignedUntil"]
+	switch {
+	case life == "" && until == "":
+		options = append(options, pkg+"MustBeIssued()")
+	case life != "" && until != "":
+		options = append(options, pkg+"MustBeIssuedFor("+life+", "+until+")")
+	default:
+		return nil, false
+	}
+	return options, true
+}
+
+// editImport edits the path of a package that is in another folder now.
+func (e *editor) editImport(n *ast.ImportSpec) {
+	path, err := strconv.Unquote(n.Path.Value)
+	rest, ours := strings.CutPrefix(path, module)
+	if err != nil || !ours {
+		return
+	}
+	folder, below, _ := strings.Cut(rest, "/")
+	to, ok := folders[folder]
+	if !ok {
+		return
+	}
+	if below != "" {
+		to += "/" + below
+	}
+	e.replaceSource(e.offsetOf(n.Path.Pos()), e.offsetOf(n.Path.End()), strconv.Quote(module+to))
+}
+
+// movedFields returns the fields of a struct that are elsewhere now.
+func movedFields(t types.Type) map[string]fieldPlace {
+	named, ok := types.Unalias(dereference(t)).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil {
 		return nil
 	}
-	fields := structs[named.Obj().Pkg().Path()+"."+named.Obj().Name()]
+	fields := movedStructs[named.Obj().Pkg().Path()+"."+named.Obj().Name()]
 	if fields != nil && !hasFields(named, fields) {
 		return nil // it is the struct as it is now
 	}
 	return fields
 }
 
-// pointed returns what a pointer points to, and any other type as it is.
-func pointed(t types.Type) types.Type {
+// dereference returns what a pointer points to, and any other type as it is.
+func dereference(t types.Type) types.Type {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		return p.Elem()
 	}
@@ -212,7 +306,7 @@ func pointed(t types.Type) types.Type {
 }
 
 // hasFields reports whether a struct is that of v0.1.0, with fields that are elsewhere now.
-func hasFields(named *types.Named, fields map[string]place) bool {
+func hasFields(named *types.Named, fields map[string]fieldPlace) bool {
 	s, ok := named.Underlying().(*types.Struct)
 	if !ok {
 		return false
@@ -225,8 +319,8 @@ func hasFields(named *types.Named, fields map[string]place) bool {
 	return false
 }
 
-// selector edits o.Field to o.Group.Field.
-func (e *editor) selector(n *ast.SelectorExpr) {
+// editSelector edits o.Field to o.Group.Field.
+func (e *editor) editSelector(n *ast.SelectorExpr) {
 	s := e.info.Selections[n]
 	if s == nil || s.Kind() != types.FieldVal {
 		return
@@ -235,8 +329,8 @@ func (e *editor) selector(n *ast.SelectorExpr) {
 	for _, i := range s.Index()[:len(s.Index())-1] { // through embedded structs
 		t = fieldOf(t, i)
 	}
-	if to, ok := moved(t)[n.Sel.Name]; ok {
-		e.add(e.offset(n.Sel.Pos()), e.offset(n.Sel.End()), to.group+"."+to.field)
+	if to, ok := movedFields(t)[n.Sel.Name]; ok {
+		e.replaceSource(e.offsetOf(n.Sel.Pos()), e.offsetOf(n.Sel.End()), to.group+"."+to.field)
 	}
 }
 
@@ -247,9 +341,9 @@ func fieldOf(t types.Type, i int) types.Type {
 	return t.Underlying().(*types.Struct).Field(i).Type() //nolint:forcetypeassert,errcheck // a selection goes through structs
 }
 
-// literal groups the moved fields of a literal, each group where its first field was.
-func (e *editor) literal(n *ast.CompositeLit) {
-	fields := moved(e.info.Types[n].Type)
+// editLiteral groups the moved fields of a literal, each group where its first field was.
+func (e *editor) editLiteral(n *ast.CompositeLit) {
+	fields := movedFields(e.info.Types[n].Type)
 	if fields == nil || len(n.Elts) == 0 {
 		return
 	}
@@ -263,7 +357,7 @@ func (e *editor) literal(n *ast.CompositeLit) {
 			return // without names
 		}
 		key := kv.Key.(*ast.Ident).Name //nolint:forcetypeassert,errcheck // of a struct
-		value := e.text(e.offset(kv.Value.Pos()), e.offset(kv.Value.End()))
+		value := e.editedText(e.offsetOf(kv.Value.Pos()), e.offsetOf(kv.Value.End()))
 		to, ok := fields[key]
 		if !ok {
 			order = append(order, key)
@@ -279,9 +373,9 @@ func (e *editor) literal(n *ast.CompositeLit) {
 	if len(types) == 0 {
 		return
 	}
-	at := e.offset(n.Lbrace) + 1
-	if hasComments := bytes.Contains(e.src[at:e.offset(n.Rbrace)], []byte("//")); hasComments {
-		e.literalWithComments(n, fields)
+	at := e.offsetOf(n.Lbrace) + 1
+	if hasComments := bytes.Contains(e.src[at:e.offsetOf(n.Rbrace)], []byte("//")); hasComments {
+		e.editCommentedLiteral(n, fields)
 		return
 	}
 	pkg := e.packageOf(n)
@@ -297,16 +391,16 @@ func (e *editor) literal(n *ast.CompositeLit) {
 	if lines {
 		text = "\n" + strings.Join(parts, ",\n") + ",\n"
 	}
-	e.add(at, e.offset(n.Rbrace), text)
+	e.replaceSource(at, e.offsetOf(n.Rbrace), text)
 }
 
-// literalWithComments keeps each field with its comments: a group has one field each, and the
+// editCommentedLiteral keeps each field with its comments: a group has one field each, and the
 // fields of one group that follow each other are joined.
-func (e *editor) literalWithComments(n *ast.CompositeLit, fields map[string]place) {
+func (e *editor) editCommentedLiteral(n *ast.CompositeLit, fields map[string]fieldPlace) {
 	pkg := e.packageOf(n)
 	done := map[string]bool{}
 	for i := 0; i < len(n.Elts); {
-		kv := n.Elts[i].(*ast.KeyValueExpr)        //nolint:forcetypeassert,errcheck // literal has looked
+		kv := n.Elts[i].(*ast.KeyValueExpr)        //nolint:forcetypeassert,errcheck // editLiteral has looked
 		to, ok := fields[kv.Key.(*ast.Ident).Name] //nolint:forcetypeassert,errcheck // of a struct
 		if !ok {
 			i++
@@ -320,22 +414,22 @@ func (e *editor) literalWithComments(n *ast.CompositeLit, fields map[string]plac
 		done[to.group] = true
 		last := i
 		for last+1 < len(n.Elts) {
-			next := n.Elts[last+1].(*ast.KeyValueExpr) //nolint:forcetypeassert,errcheck // literal has looked
+			next := n.Elts[last+1].(*ast.KeyValueExpr) //nolint:forcetypeassert,errcheck // editLiteral has looked
 			if fields[next.Key.(*ast.Ident).Name].group != to.group {
 				break
 			}
 			last++
 		}
 		for j := i; j <= last; j++ {
-			x := n.Elts[j].(*ast.KeyValueExpr)                                                         //nolint:forcetypeassert,errcheck // literal has looked
-			e.add(e.offset(x.Key.Pos()), e.offset(x.Key.End()), fields[x.Key.(*ast.Ident).Name].field) //nolint:forcetypeassert,errcheck // of a struct
+			x := n.Elts[j].(*ast.KeyValueExpr)                                                                       //nolint:forcetypeassert,errcheck // editLiteral has looked
+			e.replaceSource(e.offsetOf(x.Key.Pos()), e.offsetOf(x.Key.End()), fields[x.Key.(*ast.Ident).Name].field) //nolint:forcetypeassert,errcheck // of a struct
 		}
-		from, end := e.offset(n.Elts[i].Pos()), e.offset(n.Elts[last].End())
+		from, end := e.offsetOf(n.Elts[i].Pos()), e.offsetOf(n.Elts[last].End())
 		open, shut := "{", "}"
 		if e.fset.Position(n.Elts[i].Pos()).Line != e.fset.Position(n.Elts[last].End()).Line {
 			open, shut = "{\n", ",\n}"
 		}
-		e.add(from, end, to.group+": "+pkg+to.groupType+open+e.text(from, end)+shut)
+		e.replaceSource(from, end, to.group+": "+pkg+to.groupType+open+e.editedText(from, end)+shut)
 		i = last + 1
 	}
 }
@@ -349,7 +443,7 @@ func (e *editor) packageOf(n *ast.CompositeLit) string {
 	if n.Type != nil { // an unqualified name: its own package
 		return ""
 	}
-	named, ok := types.Unalias(pointed(e.info.Types[n].Type)).(*types.Named)
+	named, ok := types.Unalias(dereference(e.info.Types[n].Type)).(*types.Named)
 	if !ok || named.Obj().Pkg().Path() == e.pkg {
 		return ""
 	}

@@ -17,18 +17,18 @@ func newShop(t *testing.T) string {
 	assert.NoError(t, os.CopyFS(dir, os.DirFS("testdata/before")), "copy")
 	old, err := filepath.Abs("testdata/old")
 	assert.NoError(t, err, "path")
-	require(t, dir, old)
+	requireModule(t, dir, old)
 	return dir
 }
 
-// require writes a go.mod that takes retrysafe from a folder.
-func require(t *testing.T, dir, from string) {
+// requireModule writes a go.mod that takes retrysafe from a folder.
+func requireModule(t *testing.T, dir, from string) {
 	t.Helper()
 	text := "module example.com/shop\n\ngo 1.26\n\nrequire github.com/retrysafe/retrysafe v0.1.0\n\nreplace github.com/retrysafe/retrysafe => " + from + "\n"
 	assert.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o600), "go.mod")
 }
 
-func vet(t *testing.T, dir string) {
+func vetModule(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "vet", "./...")
 	cmd.Dir = dir
@@ -42,17 +42,17 @@ func TestUpdate(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	dir := newShop(t)
-	vet(t, dir)
+	vetModule(t, dir)
 	before, err := os.ReadFile(filepath.Join(dir, "shop.go"))
 	assert.NoError(t, err, "read")
 
-	changed, err := update(dir, []string{"./..."}, true)
+	changed, err := updatePackages(dir, []string{"./..."}, true)
 	assert.NoError(t, err, "update without changes")
 	assert.Equal(t, len(changed), 1, "files that would change")
 	same, err := os.ReadFile(filepath.Join(dir, "shop.go"))
 	assert.True(t, err == nil && string(same) == string(before), "it changes nothing: %v", err)
 
-	_, err = update(dir, []string{"./..."}, false)
+	_, err = updatePackages(dir, []string{"./..."}, false)
 	assert.NoError(t, err, "update")
 	after, err := os.ReadFile(filepath.Join(dir, "shop.go"))
 	assert.NoError(t, err, "read")
@@ -60,9 +60,9 @@ func TestUpdate(t *testing.T) {
 
 	root, err := filepath.Abs("../..")
 	assert.NoError(t, err, "path")
-	require(t, dir, root)
-	vet(t, dir)
-	changed, err = update(dir, []string{"./..."}, false)
+	requireModule(t, dir, root)
+	vetModule(t, dir)
+	changed, err = updatePackages(dir, []string{"./..."}, false)
 	assert.True(t, err == nil && len(changed) == 0, "a second time: %v, %v", changed, err)
 }
 
@@ -74,11 +74,25 @@ func TestBrokenProgram(t *testing.T) {
 	dir := newShop(t)
 	broken := "package shop\n\nimport \"github.com/retrysafe/retrysafe/httpidem\"\n\nvar o = httpidem.Options{MaxBody: unknown}\n"
 	assert.NoError(t, os.WriteFile(filepath.Join(dir, "broken.go"), []byte(broken), 0o600), "write")
-	_, err := update(dir, []string{"./..."}, false)
+	_, err := updatePackages(dir, []string{"./..."}, false)
 	assert.NoError(t, err, "update")
 	text, err := os.ReadFile(filepath.Join(dir, "broken.go"))
 	assert.True(t, err == nil && strings.Contains(string(text), "Limit: httpidem.LimitOptions{Body: unknown}"), "broken.go: %v\n%s", err, text)
 	assert.NoError(t, os.WriteFile(filepath.Join(dir, "broken.go"), []byte("package"), 0o600), "write")
-	_, err = update(dir, []string{"./..."}, false)
+	_, err = updatePackages(dir, []string{"./..."}, false)
 	assert.True(t, err != nil, "a file that cannot be parsed")
+}
+
+// TestFolders: packages that a program imports are found where the record of the exported names
+// says that they have gone.
+func TestFolders(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../scripts/api/moved.txt")
+	assert.NoError(t, err, "read")
+	want := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+		want[from] = to
+	}
+	assert.Equal(t, folders, want, "folders")
 }

@@ -23,12 +23,12 @@ func asAdviser(args []string) int {
 func TestAdvise(t *testing.T) {
 	t.Parallel()
 	empty, beside, inPath := t.TempDir(), t.TempDir(), t.TempDir()
-	program(t, filepath.Join(beside, "retrysafe-advise"))
-	program(t, filepath.Join(inPath, "retrysafe-advise"))
+	writeProgram(t, filepath.Join(beside, "retrysafe-advise"))
+	writeProgram(t, filepath.Join(inPath, "retrysafe-advise"))
 	for name, c := range map[string]struct{ dir, path string }{"beside": {beside, empty}, "in PATH": {empty, inPath}} {
 		self := filepath.Join(c.dir, "retrysafe")
-		program(t, self)
-		p := command(t, "advise", "--dialect", "mysql", "-f", "-", "--help")
+		writeProgram(t, self)
+		p := newCommand(t, "advise", "--dialect", "mysql", "-f", "-", "--help")
 		p.Path, p.Stdin = self, strings.NewReader("SELECT 1")
 		p.Env = append(p.Env, "PATH="+c.path)
 		var out, errOut strings.Builder
@@ -38,15 +38,15 @@ func TestAdvise(t *testing.T) {
 		assert.Equal(t, out.String(), `args ["--dialect" "mysql" "-f" "-" "--help"], in "SELECT 1"`+"\n", "%s: stdout", name)
 		assert.Equal(t, errOut.String(), "said on stderr\n", "%s: stderr", name)
 	}
-	p := command(t, "advise", "SELECT 1")
+	p := newCommand(t, "advise", "SELECT 1")
 	p.Env = append(p.Env, "PATH="+empty)
 	out, _ := p.CombinedOutput()
 	assert.Equal(t, p.ProcessState.ExitCode(), 1, "exit code without it")
 	assert.True(t, strings.Count(string(out), "\n") == 1 && strings.Contains(string(out), "go install github.com/retrysafe/retrysafe/cmd/retrysafe-advise@"), "%s", out)
 }
 
-// program installs the test binary under the name of another program.
-func program(t *testing.T, path string) {
+// writeProgram installs the test binary under the name of another program.
+func writeProgram(t *testing.T, path string) {
 	t.Helper()
 	self, err := os.Executable()
 	assert.NoError(t, err, "executable")

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // recordsInDoubt makes a store with a record in doubt for each of the ids, and returns its name
@@ -47,7 +47,7 @@ func TestKeysAudit(t *testing.T) {
 	t.Parallel()
 	name, fences, db, store := recordsInDoubt(t, "order-1", "order-2", "order-3")
 	keys := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"keys", "--store", name}, args...)...))
+		return runToEnd(t, newCommand(t, append([]string{"keys", "--store", name}, args...)...))
 	}
 	out, code := keys("resolve", "shop/gw//POST%20%2Forders/order-1", "--fence", fences[0], "--outcome", "failed", "--failure", "declined", "--by", "علی\u200cرضا", "--reason", "the bank says 退款")
 	assert.Equal(t, code, 0, "resolve: %s", out)
@@ -93,11 +93,11 @@ func TestKeysRevealAudit(t *testing.T) {
 	t.Parallel()
 	name, _, db, store := recordsInDoubt(t, "order-secret-1")
 	show := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"keys", "show", "--store", name, "shop/gw//POST%20%2Forders/order-secret-1"}, args...)...))
+		return runToEnd(t, newCommand(t, append([]string{"keys", "show", "--store", name, "shop/gw//POST%20%2Forders/order-secret-1"}, args...)...))
 	}
 	out, code := show()
 	assert.True(t, code == 0 && !strings.Contains(out, "secret"), "show needs no reason: %s", out)
-	audited(t, store, "shop")
+	assertAudited(t, store, "shop")
 	for _, reason := range []string{"", " ", "a\nb"} {
 		out, code = show("--reveal", "--reason", reason)
 		assert.True(t, code == 2 && strings.Contains(out, "--reason: ") && !strings.Contains(out, "order-secret"), "the reason %q: %s", reason, out)
@@ -107,7 +107,7 @@ func TestKeysRevealAudit(t *testing.T) {
 	out, code = show("--reveal", "--reason", "the customer asks", "--by", "ann")
 	assert.True(t, code == 0 && strings.Contains(out, "order-secret-1"), "show --reveal: %s", out)
 	hash := strings.Fields(out)[1]
-	audited(t, store, "shop", "ann reveal : done (the customer asks)", "ann reveal : begun (the customer asks)")
+	assertAudited(t, store, "shop", "ann reveal : done (the customer asks)", "ann reveal : begun (the customer asks)")
 	entries := auditEntries(t, store, "shop", 1)
 	assert.Equal(t, entries[0].Object, hash, "the object")
 	_, err := db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
@@ -122,7 +122,7 @@ func TestKeysNames(t *testing.T) {
 	t.Parallel()
 	name, _, _, store := recordsInDoubt(t, "order-1", "order-2")
 	keys := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"keys", "--store", name}, args...)...))
+		return runToEnd(t, newCommand(t, append([]string{"keys", "--store", name}, args...)...))
 	}
 	out, code := keys("list", "--state", "in-doubt")
 	assert.True(t, code == 0 && strings.Count(out, "in-doubt") == 2, "those in doubt: %s", out)
@@ -137,7 +137,7 @@ func TestKeysNames(t *testing.T) {
 	_, err := retrysafe.Do(t.Context(), e, retrysafe.Key{Operation: "ship", ID: "order-1"}, func(context.Context) (int, error) { return 1, nil })
 	assert.NoError(t, err, "another operation with the key")
 	out, code = keys("show", "order-1")
-	assert.True(t, code == 1 && strings.Contains(out, "several records have the key"), "a key of two records: %s", out)
+	assert.True(t, code == 1 && strings.Contains(out, "several records have this key") && strings.Count(out, "shop ") == 2, "a key of two records: %s", out)
 	out, code = keys("show", "order-1", "--layer", "fn")
 	assert.Equal(t, code, 0, "a key of two records, with the layer: %s", out)
 	out, code = keys("release", "order-2", "--fence", "1", "--reason", "x")

@@ -18,7 +18,7 @@ func TestBenchStore(t *testing.T) {
 	file := "sqlite:" + filepath.Join(t.TempDir(), "r.db")
 	for _, store := range []string{"memory:", file, file + " --naive"} {
 		store, naive, _ := strings.Cut(store, " ")
-		c := command(t, append([]string{"bench", "store", "--store", store, "--workers", "3", "--duration", "100ms", "--json"}, strings.Fields(naive)...)...)
+		c := newCommand(t, append([]string{"bench", "store", "--store", store, "--workers", "3", "--duration", "100ms", "--json"}, strings.Fields(naive)...)...)
 		var out, said bytes.Buffer
 		c.Stdout, c.Stderr = &out, &said
 		assert.NoError(t, c.Run(), "%s: %s", store, &said)
@@ -32,7 +32,7 @@ func TestBenchStore(t *testing.T) {
 			assert.True(t, v > 0, "%s of %s: %s", name, store, &out)
 		}
 	}
-	out, err := command(t, "keys", "list", "--store", file, "--state", "completed", "--limit", "1").Output()
+	out, err := newCommand(t, "keys", "list", "--store", file, "--state", "completed", "--limit", "1").Output()
 	assert.NoError(t, err, "keys")
 	assert.Contains(t, string(out), "completed", "what was measured is there")
 }
@@ -49,11 +49,11 @@ func TestBenchStoreBadCalls(t *testing.T) {
 		if args == nil {
 			call = []string{"bench", "up"}
 		}
-		out, err := command(t, call...).CombinedOutput()
+		out, err := newCommand(t, call...).CombinedOutput()
 		var exit *exec.ExitError
 		assert.True(t, errors.As(err, &exit) && exit.ExitCode() == 2, "%v: %v", call, err)
 		assert.True(t, strings.Contains(string(out), want), "%v: %s", call, out)
 	}
-	out, err := command(t, "bench", "store", "--store", "redis://127.0.0.1:1", "--duration", "10ms").CombinedOutput()
+	out, err := newCommand(t, "bench", "store", "--store", "redis://127.0.0.1:1", "--duration", "10ms").CombinedOutput()
 	assert.True(t, err != nil && strings.Contains(string(out), "connection refused"), "a store that is away: %v: %s", err, out)
 }

@@ -15,14 +15,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/pagetest"
 )
 
-// TestBreakIt runs docs/break-it.md with the real command and checks its output: a gateway and a
-// service are killed, an answer comes late, a store is locked, writes fail, a reload is invalid,
-// and fifty requests come at once.
+// breakIt is the section after the five steps, with programs of its own.
+const breakIt = "Break it"
+
+// TestBreakIt runs the section of docs/tutorial.md that breaks a gateway and a shop, with the real
+// command, and checks its output: both are killed, an answer comes late, a store is locked, writes
+// fail, a reload is invalid, and fifty requests come at once.
 func TestBreakIt(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/break-it.md")
-	assert.NoError(t, err, "page")
-	page := string(text)
+	page := pagetest.Read(t, "../..", "tutorial.md", breakIt)
 	ports := freePorts(t, 3)
 	page = strings.NewReplacer("7001", ports[0], "7002", ports[1], "7003", ports[2]).Replace(page)
 	steps := pagetest.Steps(page)

@@ -19,9 +19,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/freeport"
 )
 
-// forgetful is an API that knows nothing of keys. It returns its address and its counts of effects
-// and of all requests.
-func forgetful(t *testing.T) (base string, effects, requests *atomic.Int64) {
+// newForgetfulService is an API that knows nothing of keys. It returns its address and its counts
+// of effects and of all requests.
+func newForgetfulService(t *testing.T) (base string, effects, requests *atomic.Int64) {
 	t.Helper()
 	effects, requests = new(atomic.Int64), new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,10 +37,10 @@ func forgetful(t *testing.T) (base string, effects, requests *atomic.Int64) {
 	return s.URL, effects, requests
 }
 
-// checked runs check and returns its exit code and output.
-func checked(t *testing.T, args ...string) (code int, out, errOut string) {
+// runCheck runs check and returns its exit code and output.
+func runCheck(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
-	c := command(t, append([]string{"check"}, args...)...)
+	c := newCommand(t, append([]string{"check"}, args...)...)
 	var stdout, stderr strings.Builder
 	c.Stdout, c.Stderr = &stdout, &stderr
 	err := c.Run()
@@ -53,10 +53,10 @@ func checked(t *testing.T, args ...string) (code int, out, errOut string) {
 
 func TestCheckBroken(t *testing.T) {
 	t.Parallel()
-	base, _, _ := forgetful(t)
+	base, _, _ := newForgetfulService(t)
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	code, out, errOut := checked(t, base+"/orders", "-d", `{"amount":500}`, "--count", "GET /effects | $.total",
+	code, out, errOut := runCheck(t, base+"/orders", "-d", `{"amount":500}`, "--count", "GET /effects | $.total",
 		"--only", "sequential-duplicate,new-key", "--json", file("a.json"), "--junit", file("a.xml"), "--sarif", file("a.sarif"), "--html", file("a.html"))
 	assert.Equal(t, code, 1, "exit code; it says %s %s", out, errOut)
 	assert.Contains(t, out, "One operation took effect 4 times", "table")
@@ -84,9 +84,9 @@ func TestCheckBroken(t *testing.T) {
 // TestCheckGateway examines the same API through a gateway: nothing is broken.
 func TestCheckGateway(t *testing.T) {
 	t.Parallel()
-	base, _, _ := forgetful(t)
+	base, _, _ := newForgetfulService(t)
 	_, gateway, _ := startGateway(t, "--upstream", base, "--listen", "127.0.0.1:0", "--store", "memory:")
-	code, out, errOut := checked(t, gateway+"/orders", "-d", `{"amount":500}`, "-H", "Authorization: Bearer ann", "--other-caller", "Authorization: Bearer bob",
+	code, out, errOut := runCheck(t, gateway+"/orders", "-d", `{"amount":500}`, "-H", "Authorization: Bearer ann", "--other-caller", "Authorization: Bearer bob",
 		"--other-route", "POST /refunds", "--count", "GET "+base+"/effects | $.total", "--rate", "1000", "--settle", "50ms")
 	assert.Equal(t, code, 0, "exit code; it says %s %s", out, errOut)
 	assert.Contains(t, out, "No fault found", "table")
@@ -95,21 +95,21 @@ func TestCheckGateway(t *testing.T) {
 // TestCheckProxy counts behind the gateway, and makes the service fail there.
 func TestCheckProxy(t *testing.T) {
 	t.Parallel()
-	base, _, _ := forgetful(t)
+	base, _, _ := newForgetfulService(t)
 	port, err := freeport.Get()
 	assert.NoError(t, err, "a free port")
 	addr := "127.0.0.1:" + port
 	_, gateway, _ := startGateway(t, "--upstream", "http://"+addr, "--listen", "127.0.0.1:0", "--store", "memory:")
-	code, out, errOut := checked(t, gateway+"/orders", "-d", `{"amount":500}`, "--proxy", addr+"="+base, "--rate", "1000",
+	code, out, errOut := runCheck(t, gateway+"/orders", "-d", `{"amount":500}`, "--proxy", addr+"="+base, "--rate", "1000",
 		"--only", "sequential-duplicate,after-client-error,after-too-many,after-server-error", "--json", "-")
 	assert.Equal(t, code, 0, "exit code; it says %s %s", out, errOut)
 	for _, id := range []string{"sequential-duplicate", "after-client-error", "after-too-many", "after-server-error"} {
-		assert.True(t, !strings.Contains(between(out, `"id": "`+id+`"`, `"summary"`), "undecided"), "%s is decided: %s", id, out)
+		assert.True(t, !strings.Contains(textBetween(out, `"id": "`+id+`"`, `"summary"`), "undecided"), "%s is decided: %s", id, out)
 	}
 }
 
-// between returns the text from begin to the next end.
-func between(text, begin, end string) string {
+// textBetween returns the text from begin to the next end.
+func textBetween(text, begin, end string) string {
 	_, rest, _ := strings.Cut(text, begin)
 	part, _, _ := strings.Cut(rest, end)
 	return part
@@ -117,7 +117,7 @@ func between(text, begin, end string) string {
 
 func TestCheckSendsNothing(t *testing.T) {
 	t.Parallel()
-	base, _, requests := forgetful(t)
+	base, _, requests := newForgetfulService(t)
 	for want, args := range map[string][]string{
 		"At most":              {base + "/orders", "-d", `{"amount":1}`, "--plan", "--count", "GET /effects | $.total"},
 		"name the request":     {"--plan"},
@@ -129,7 +129,7 @@ func TestCheckSendsNothing(t *testing.T) {
 		"there is no contract": {base, "--contract", "paypal"},
 		"192.0.2.1 is not an":  {"http://192.0.2.1/orders"},
 	} {
-		code, out, errOut := checked(t, args...)
+		code, out, errOut := runCheck(t, args...)
 		assert.Contains(t, out+errOut, want, "what it says")
 		assert.Equal(t, code, map[bool]int{true: 0, false: 2}[want == "At most"], "exit code of %v: %s", args, errOut)
 	}
@@ -139,7 +139,7 @@ func TestCheckSendsNothing(t *testing.T) {
 // TestCheckRestartInBackground: a command that starts the service and leaves it running ends.
 func TestCheckRestartInBackground(t *testing.T) {
 	t.Parallel()
-	base, _, _ := forgetful(t)
+	base, _, _ := newForgetfulService(t)
 	dir := t.TempDir()
 	restart := "sleep 120 & echo $! >> " + filepath.Join(dir, "pids")
 	t.Cleanup(func() {
@@ -150,7 +150,7 @@ func TestCheckRestartInBackground(t *testing.T) {
 		}
 	})
 	start := time.Now()
-	code, out, _ := checked(t, base+"/orders", "-d", `{"a":1}`, "--count", "GET /effects | $.total",
+	code, out, _ := runCheck(t, base+"/orders", "-d", `{"a":1}`, "--count", "GET /effects | $.total",
 		"--only", "restart-after", "--restart", restart)
 	assert.Equal(t, code, 1, "exit code; it says %s", out)
 	assert.True(t, time.Since(start) < time.Minute, "it took %s, as long as the service ran", time.Since(start))
@@ -159,8 +159,8 @@ func TestCheckRestartInBackground(t *testing.T) {
 // TestCheckRestartFails: the error has what the command wrote.
 func TestCheckRestartFails(t *testing.T) {
 	t.Parallel()
-	base, _, _ := forgetful(t)
-	_, out, _ := checked(t, base+"/orders", "-d", `{"a":1}`, "--only", "restart-after", "--restart", "echo no such service; exit 3")
+	base, _, _ := newForgetfulService(t)
+	_, out, _ := runCheck(t, base+"/orders", "-d", `{"a":1}`, "--only", "restart-after", "--restart", "echo no such service; exit 3")
 	assert.Contains(t, out, "exit status 3: no such service", "table")
 }
 
@@ -168,7 +168,7 @@ func TestCheckRestartFails(t *testing.T) {
 func TestCheckNoReport(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "report.xml")
-	code, _, _ := checked(t, "http://127.0.0.1:1/orders", "-d", `{"a":1}`, "--junit", name)
+	code, _, _ := runCheck(t, "http://127.0.0.1:1/orders", "-d", `{"a":1}`, "--junit", name)
 	assert.Equal(t, code, 2, "exit code")
 	_, err := os.Stat(name)
 	assert.ErrorIs(t, err, os.ErrNotExist, "the file")
@@ -179,7 +179,7 @@ func TestCheckFlagsBesideAFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "curl.txt")
 	assert.NoError(t, os.WriteFile(name, []byte("curl http://127.0.0.1:1/a -d x=1 -H 'X-A: file'"), 0o600), "write")
-	code, out, _ := checked(t, "--curl", name, "-X", "PUT", "-H", "X-A: one", "-H", "X-A: two", "--plan")
+	code, out, _ := runCheck(t, "--curl", name, "-X", "PUT", "-H", "X-A: one", "-H", "X-A: two", "--plan")
 	assert.Equal(t, code, 0, "exit code")
 	assert.Contains(t, out, "-X PUT http://127.0.0.1:1/a", "method")
 	assert.True(t, !strings.Contains(out, "X-A: file"), "the field of the file is replaced: %s", out)
@@ -189,7 +189,7 @@ func TestCheckFlagsBesideAFile(t *testing.T) {
 // TestCheckPlanOfNothing: a plan of what cannot be examined is an error.
 func TestCheckPlanOfNothing(t *testing.T) {
 	t.Parallel()
-	code, _, errOut := checked(t, "http://127.0.0.1:1/a", "-d", "{}", "--only", "no-such-check", "--plan")
+	code, _, errOut := runCheck(t, "http://127.0.0.1:1/a", "-d", "{}", "--only", "no-such-check", "--plan")
 	assert.Equal(t, code, 2, "exit code")
 	assert.Contains(t, errOut, "no-such-check", "error")
 }
@@ -198,9 +198,9 @@ func TestCheckPlanOfNothing(t *testing.T) {
 // give.
 func TestCheckNothingDecided(t *testing.T) {
 	t.Parallel()
-	base, _, _ := forgetful(t)
+	base, _, _ := newForgetfulService(t)
 	name := filepath.Join(t.TempDir(), "report.json")
-	code, out, errOut := checked(t, base+"/orders", "-d", `{"a":1}`, "--only", "expiry,restart-after", "--json", name)
+	code, out, errOut := runCheck(t, base+"/orders", "-d", `{"a":1}`, "--only", "expiry,restart-after", "--json", name)
 	assert.Equal(t, code, 2, "exit code; it says %s", out)
 	assert.Contains(t, errOut, "no check could be decided", "error")
 	assert.Contains(t, errOut, "--kept", "what to give")
@@ -215,8 +215,8 @@ func TestCheckNothingDecided(t *testing.T) {
 // early.
 func TestCheckInterrupted(t *testing.T) {
 	t.Parallel()
-	base, _, _ := forgetful(t)
-	c := command(t, "check", base+"/orders", "-d", `{"a":1}`, "--count", "GET /effects | $.total",
+	base, _, _ := newForgetfulService(t)
+	c := newCommand(t, "check", base+"/orders", "-d", `{"a":1}`, "--count", "GET /effects | $.total",
 		"--only", "missing-key,restart-after", "--restart", "sleep 60")
 	var out strings.Builder
 	c.Stdout = &out

@@ -16,13 +16,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/sqllock"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 // startConsole starts retrysafe console, and returns its address once it listens.
 func startConsole(t *testing.T, args ...string) (base string) {
 	t.Helper()
-	c := command(t, append([]string{"console", "--listen", "127.0.0.1:0"}, args...)...)
+	c := newCommand(t, append([]string{"console", "--listen", "127.0.0.1:0"}, args...)...)
 	log := new(output)
 	c.Stderr = log
 	out, err := c.StdoutPipe()
@@ -64,7 +64,7 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	path := lockFile(t)
 	var said strings.Builder
-	making := command(t, "console", "token", "rex", "--roles", "reveal")
+	making := newCommand(t, "console", "token", "rex", "--roles", "reveal")
 	making.Stderr = &said
 	out, err := making.Output()
 	assert.NoError(t, err, "token")
@@ -112,7 +112,7 @@ func TestConsoleBadCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"console", "--listen", "127.0.0.1:0", "--store", "sqlite:" + path}, tt.args...)
-			out, err := command(t, args...).CombinedOutput()
+			out, err := newCommand(t, args...).CombinedOutput()
 			_, failed := err.(*exec.ExitError) //nolint:errorlint // of Run
 			assert.True(t, failed, "it ends with an error (%s)", out)
 			assert.Contains(t, string(out), tt.want, "what it says")

@@ -26,7 +26,7 @@ type demoPage struct {
 
 func startDemo(t *testing.T, tmp string, args ...string) *demoPage {
 	t.Helper()
-	c := command(t, append([]string{"demo"}, args...)...)
+	c := newCommand(t, append([]string{"demo"}, args...)...)
 	c.Env = append(c.Env, "TMPDIR="+tmp, "RETRYSAFE_SECRET=")            // a new user has no secret
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // it has files to remove
 	out, err := c.StdoutPipe()
@@ -44,8 +44,8 @@ func startDemo(t *testing.T, tmp string, args ...string) *demoPage {
 	return nil
 }
 
-// request sends what a browser would; fields override those that the page sends.
-func (d *demoPage) request(t *testing.T, method, path, body string, fields map[string]string) (status int, text string, header http.Header) {
+// sendRequest sends what a browser would; fields override those that the page sends.
+func (d *demoPage) sendRequest(t *testing.T, method, path, body string, fields map[string]string) (status int, text string, header http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, d.base+path, strings.NewReader(body))
 	assert.NoError(t, err, "request")
@@ -68,9 +68,9 @@ func (d *demoPage) request(t *testing.T, method, path, body string, fields map[s
 	return resp.StatusCode, string(b), resp.Header
 }
 
-func (d *demoPage) send(t *testing.T, path, body string) {
+func (d *demoPage) sendPost(t *testing.T, path, body string) {
 	t.Helper()
-	status, text, _ := d.request(t, "POST", path, body, nil)
+	status, text, _ := d.sendRequest(t, "POST", path, body, nil)
 	assert.Equal(t, status, 202, "%s %s (%s)", path, body, text)
 }
 
@@ -92,8 +92,8 @@ type demoState struct {
 	Record        struct{ State, List, Resolve string }
 }
 
-// last returns the outcome of the side's last press.
-func (s *demoSide) last() (state, code string) {
+// lastPress returns the outcome of the side's last press.
+func (s *demoSide) lastPress() (state, code string) {
 	if len(s.Presses) == 0 {
 		return "", ""
 	}
@@ -101,20 +101,20 @@ func (s *demoSide) last() (state, code string) {
 	return p.State, p.Code
 }
 
-func (d *demoPage) state(t *testing.T) (s demoState) {
+func (d *demoPage) getState(t *testing.T) (s demoState) {
 	t.Helper()
-	status, text, _ := d.request(t, "GET", "/state", "", nil)
+	status, text, _ := d.sendRequest(t, "GET", "/state", "", nil)
 	assert.Equal(t, status, 200, "state (%s)", text)
 	assert.NoError(t, json.Unmarshal([]byte(text), &s), "state %s", text)
 	return s
 }
 
-// until polls the state until ok returns true, or fails after a while.
-func (d *demoPage) until(t *testing.T, what string, ok func(demoState) bool) demoState {
+// awaitState polls the state until ok returns true, or fails after a while.
+func (d *demoPage) awaitState(t *testing.T, what string, ok func(demoState) bool) demoState {
 	t.Helper()
 	var s demoState
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if s = d.state(t); ok(s) {
+		if s = d.getState(t); ok(s) {
 			return s
 		}
 	}
@@ -122,7 +122,7 @@ func (d *demoPage) until(t *testing.T, what string, ok func(demoState) bool) dem
 	return s
 }
 
-func told(s demoState) bool {
+func allAnswered(s demoState) bool {
 	for _, side := range []demoSide{s.Without, s.With} {
 		for _, p := range side.Presses {
 			if p.State == "sent" {
@@ -139,41 +139,41 @@ const pay = `{"how":"pay","times":1}`
 func TestDemoPage(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
-	d.send(t, "/press", pay)
-	d.until(t, "the first answer", told)
-	d.send(t, "/press", `{"how":"pay","times":10}`)
-	d.send(t, "/press", `{"how":"lost","times":1}`)
-	s := d.until(t, "all answers", func(s demoState) bool { return len(s.With.Presses) == 12 && told(s) })
+	d.sendPost(t, "/press", pay)
+	d.awaitState(t, "the first answer", allAnswered)
+	d.sendPost(t, "/press", `{"how":"pay","times":10}`)
+	d.sendPost(t, "/press", `{"how":"lost","times":1}`)
+	s := d.awaitState(t, "all answers", func(s demoState) bool { return len(s.With.Presses) == 12 && allAnswered(s) })
 	assert.Equal(t, len(s.Without.Payments), 12, "payments without protection")
 	assert.Equal(t, len(s.With.Payments), 1, "payments with it")
 	for i, p := range s.With.Presses[:11] {
 		assert.Equal(t, p.Payment, s.With.Payments[0].ID, "press %d is told the one payment", i+1)
 		assert.Equal(t, p.Replayed, i > 0, "press %d replayed", i+1)
 	}
-	state, _ := s.With.last()
+	state, _ := s.With.lastPress()
 	assert.Equal(t, state, "lost", "an answer that did not arrive")
 	assert.Equal(t, s.Record.State, "completed", "record")
 
-	d.send(t, "/gateway/kill", "")
-	assert.True(t, !d.state(t).Gateway.Up, "the gateway is down")
-	d.send(t, "/press", pay)
-	s = d.until(t, "presses while it is down", told)
-	state, _ = s.With.last()
+	d.sendPost(t, "/gateway/kill", "")
+	assert.True(t, !d.getState(t).Gateway.Up, "the gateway is down")
+	d.sendPost(t, "/press", pay)
+	s = d.awaitState(t, "presses while it is down", allAnswered)
+	state, _ = s.With.lastPress()
 	assert.Equal(t, state, "away", "a press while the gateway is down")
 	assert.Equal(t, s.Record.State, "completed", "the record is there while the gateway is not")
-	d.send(t, "/gateway/start", "")
-	d.send(t, "/press", pay)
-	s = d.until(t, "the press after it", told)
+	d.sendPost(t, "/gateway/start", "")
+	d.sendPost(t, "/press", pay)
+	s = d.awaitState(t, "the press after it", allAnswered)
 	assert.True(t, s.Gateway.Up && s.With.Presses[13].Replayed && len(s.With.Payments) == 1, "after the restart: %+v", s.With)
 
-	d.send(t, "/new", "")
-	after := d.state(t)
+	d.sendPost(t, "/new", "")
+	after := d.getState(t)
 	assert.NotEqual(t, after.Key, s.Key, "a new payment has a new key")
 	assert.Equal(t, len(after.With.Presses)+len(after.With.Payments), 0, "and nothing happened to it yet")
 
 	for range 2 {
-		d.send(t, "/press", `{"how":"failed","times":1}`)
-		s = d.until(t, "an error of the shop", told)
+		d.sendPost(t, "/press", `{"how":"failed","times":1}`)
+		s = d.awaitState(t, "an error of the shop", allAnswered)
 	}
 	assert.Equal(t, s.With.Presses[0].Status, 500, "the shop fails after it has charged")
 	assert.True(t, s.With.Presses[1].Status == 500 && s.With.Presses[1].Replayed, "the retry gets the stored answer: %+v", s.With)
@@ -192,7 +192,7 @@ func TestDemoPageInDoubt(t *testing.T) {
 func TestDemoConsole(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0")
-	base, token, found := strings.Cut(d.state(t).Console, "/#token=")
+	base, token, found := strings.Cut(d.getState(t).Console, "/#token=")
 	assert.True(t, found, "a console: %s", base)
 	r, err := http.NewRequestWithContext(t.Context(), "GET", base+"/api/v1/me", nil)
 	assert.NoError(t, err, "request")
@@ -211,19 +211,19 @@ func doubtOnPage(t *testing.T, d *demoPage, password string) {
 	t.Helper()
 	const lease = 6 * time.Second // of the page's gateway
 	began := time.Now()
-	d.send(t, "/press", `{"how":"killed","times":1}`)
-	s := d.until(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && told(s) })
-	state, _ := s.With.last()
+	d.sendPost(t, "/press", `{"how":"killed","times":1}`)
+	s := d.awaitState(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && allAnswered(s) })
+	state, _ := s.With.lastPress()
 	assert.Equal(t, state, "broken", "the press in flight")
 	assert.Equal(t, len(s.With.Payments), 1, "the shop had charged")
-	d.send(t, "/gateway/start", "")
-	d.send(t, "/press", pay)
-	_, code := d.answered(t)
+	d.sendPost(t, "/gateway/start", "")
+	d.sendPost(t, "/press", pay)
+	_, code := d.awaitAnswer(t)
 	// A busy machine may take longer than the lease.
 	assert.True(t, code == "in-progress" || time.Since(began) > lease, "at once: %s", code)
-	d.until(t, "the doubt", func(s demoState) bool { return s.Record.State == "in-doubt" })
-	d.send(t, "/press", pay)
-	s, code = d.answered(t)
+	d.awaitState(t, "the doubt", func(s demoState) bool { return s.Record.State == "in-doubt" })
+	d.sendPost(t, "/press", pay)
+	s, code = d.awaitAnswer(t)
 	assert.Equal(t, code, "outcome-unknown", "after the lease")
 	shell := func(line string) string {
 		assert.True(t, password == "" || !strings.Contains(line, password), "no password: %s", line)
@@ -235,18 +235,18 @@ func doubtOnPage(t *testing.T, d *demoPage, password string) {
 	}
 	assert.Contains(t, shell(s.Record.List), "in-doubt", "the list")
 	assert.Contains(t, shell(s.Record.Resolve), "completed now", "the resolution")
-	d.send(t, "/press", pay)
-	s, _ = d.answered(t)
+	d.sendPost(t, "/press", pay)
+	s, _ = d.awaitAnswer(t)
 	last := s.With.Presses[len(s.With.Presses)-1]
 	assert.Equal(t, last.Payment, s.With.Payments[0].ID, "what a repeat is told once it is settled")
 	assert.True(t, last.Replayed && len(s.With.Payments) == 1, "one payment, replayed")
 }
 
-// answered waits for all answers, and also returns the problem code of the last one.
-func (d *demoPage) answered(t *testing.T) (s demoState, code string) {
+// awaitAnswer waits for all answers, and also returns the problem code of the last one.
+func (d *demoPage) awaitAnswer(t *testing.T) (s demoState, code string) {
 	t.Helper()
-	s = d.until(t, "all answers", told)
-	_, code = s.With.last()
+	s = d.awaitState(t, "all answers", allAnswered)
+	_, code = s.With.lastPress()
 	return s, code
 }
 
@@ -281,13 +281,13 @@ func TestDemoPageKeepsOthersOut(t *testing.T) {
 		"another file":           {"GET", "/../demo.go", "", nil, 404},
 		"by another own name":    {"GET", "/state", "", map[string]string{"Host": "localhost:" + port}, 200},
 	} {
-		status, text, header := d.request(t, tt.method, tt.path, tt.body, tt.fields)
+		status, text, header := d.sendRequest(t, tt.method, tt.path, tt.body, tt.fields)
 		assert.Equal(t, status, tt.status, "%s (%s)", name, text)
 		assert.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'", "%s", name)
 	}
-	s := d.state(t)
+	s := d.getState(t)
 	assert.True(t, s.Gateway.Up && len(s.With.Presses)+len(s.Without.Payments) == 0, "nothing of all this did anything: %+v", s)
-	_, text, _ := d.request(t, "GET", "/", "", nil)
+	_, text, _ := d.sendRequest(t, "GET", "/", "", nil)
 	for _, inline := range []string{"<style", "style=", "onclick", "https://", "<script>"} {
 		assert.True(t, !strings.Contains(text, inline), "the policy forbids %s in the page", inline)
 	}
@@ -319,8 +319,8 @@ func TestDemoEnds(t *testing.T) {
 		return // elsewhere a child does not notice that its parent was killed
 	}
 	d = startDemo(t, tmp, "--listen", "127.0.0.1:0")
-	s := d.state(t)
-	kill(d.process)
+	s := d.getState(t)
+	killProcess(d.process)
 	for _, curl := range []string{s.With.Curl, s.Without.Curl} {
 		addr, _, _ := strings.Cut(strings.TrimPrefix(curl, "curl -i http://"), "/")
 		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

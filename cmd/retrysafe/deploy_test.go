@@ -18,7 +18,7 @@ func TestDeployedCommands(t *testing.T) {
 	var calls [][]string
 	unit, err := os.ReadFile("../../deploy/retrysafe.service")
 	assert.NoError(t, err, "unit")
-	for _, m := range regexp.MustCompile(`(?m)^Exec\w+=/usr/local/bin/retrysafe (.*)$`).FindAllStringSubmatch(string(unit), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^Exec\w+=-?/usr/local/bin/retrysafe (.*)$`).FindAllStringSubmatch(string(unit), -1) {
 		calls = append(calls, strings.Fields(m[1]))
 	}
 	assert.Equal(t, len(calls), 3, "calls of the unit")
@@ -37,7 +37,7 @@ func TestDeployedCommands(t *testing.T) {
 		for i := range call {
 			call[i] = strings.ReplaceAll(call[i], installed, ours)
 		}
-		out, err := command(t, append(call, "--check-config")...).CombinedOutput()
+		out, err := newCommand(t, append(call, "--check-config")...).CombinedOutput()
 		assert.NoError(t, err, "%v: %s", call, out)
 		assert.Contains(t, string(out), "the configuration is good: 1 route\n", "%v", call)
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // deadQueue is a queue on a real broker, with the names that the command gets.
@@ -66,8 +66,8 @@ func redisQueue(t *testing.T) *deadQueue {
 	return &deadQueue{url, "orders/stock", "orders", s, p}
 }
 
-// work runs a consumer until n messages are done or dead-lettered.
-func (q *deadQueue) work(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Handler, opts ...retrysafe.CallOption) (done int) {
+// consume runs a consumer until n messages are done or dead-lettered.
+func (q *deadQueue) consume(t *testing.T, e *retrysafe.Engine, n int, h mqidem.Handler, opts ...retrysafe.CallOption) (done int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -125,9 +125,9 @@ func deadLetters(t *testing.T, q *deadQueue) {
 	dlq := func(args ...string) (string, int) {
 		t.Helper()
 		args = append([]string{"dlq", args[0], "--queue", q.queue, "--store", "sqlite:" + file}, args[1:]...)
-		c := command(t, args...)
+		c := newCommand(t, args...)
 		c.Env = append(c.Env, "RETRYSAFE_BROKER="+q.broker, "USER=ann")
-		return ended(t, c)
+		return runToEnd(t, c)
 	}
 	type line struct {
 		Hash, Why, Consumer, Record string
@@ -163,7 +163,7 @@ func deadLetters(t *testing.T, q *deadQueue) {
 		}
 		return errors.New("error-secret")
 	}
-	assert.Equal(t, q.work(t, e, 4, failing), 0, "done")
+	assert.Equal(t, q.consume(t, e, 4, failing), 0, "done")
 
 	lines := list()
 	assert.Equal(t, len(lines), 4, "dead messages")
@@ -194,7 +194,7 @@ func deadLetters(t *testing.T, q *deadQueue) {
 	assert.Contains(t, out, "1 put back", "redrive")
 	assert.Contains(t, out, "no dead message has the hash 0123456789abcdef", "redrive")
 	works := func(context.Context, *mqidem.Message) error { return nil }
-	assert.Equal(t, q.work(t, e, 1, works), 1, "done behind the redrive")
+	assert.Equal(t, q.consume(t, e, 1, works), 1, "done behind the redrive")
 	out, code = dlq("discard", poisoned[0].Hash, "--reason", "no such order")
 	assert.Equal(t, code, 0, "exit code of discard: %s", out)
 	assert.Contains(t, out, "1 discarded", "discard")
@@ -209,9 +209,9 @@ func deadLetters(t *testing.T, q *deadQueue) {
 	out, code = dlq("run", "--every", "0", "--after", "0s", "--by", "night")
 	assert.Equal(t, code, 0, "exit code of run: %s", out)
 	assert.Contains(t, out, "2 put back", "run")
-	assert.Equal(t, q.work(t, e, 2, works), 2, "done behind the run")
+	assert.Equal(t, q.consume(t, e, 2, works), 2, "done behind the run")
 	assert.Equal(t, len(list()), 0, "dead messages in the end")
-	audited(t, store, "app",
+	assertAudited(t, store, "app",
 		"night redrive HASH, why \"tries\", consumer \"stock\", by a rule: done", "night redrive HASH, why \"tries\", consumer \"stock\", by a rule: begun",
 		"night redrive HASH, why \"tries\", consumer \"stock\", by a rule: done", "night redrive HASH, why \"tries\", consumer \"stock\", by a rule: begun",
 		"ann discard 1 done, 0 gone, 0 left: done (no such order)", "ann discard HASH: begun (no such order)",
@@ -219,9 +219,9 @@ func deadLetters(t *testing.T, q *deadQueue) {
 		"ann reveal HASH: done (a customer asks)", "ann reveal HASH: begun (a customer asks)")
 }
 
-// audited checks the last entries of the audit log of a namespace, the last one first. HASH stands
-// for a hash.
-func audited(t *testing.T, s storeapi.Store, namespace string, want ...string) {
+// assertAudited checks the last entries of the audit log of a namespace, the last one first. HASH
+// stands for a hash.
+func assertAudited(t *testing.T, s storeapi.Store, namespace string, want ...string) {
 	t.Helper()
 	entries := auditEntries(t, s, namespace, len(want)+1)
 	hash := regexp.MustCompile(`\b[0-9a-f]{16}\b`)
@@ -263,10 +263,10 @@ func TestDeadInDoubt(t *testing.T) {
 	e := retrysafe.New(store, &retrysafe.Options{Namespace: "app", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	assert.NoError(t, q.publisher.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "1", Topic: q.topic}, Attempt: 1}})[0], "publish")
 	refuse := retrysafe.WithPolicy(retrysafe.Policy{OnDoubt: retrysafe.Refuse})
-	q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return errors.New("timeout") }, refuse)
+	q.consume(t, e, 1, func(context.Context, *mqidem.Message) error { return errors.New("timeout") }, refuse)
 	dlq := func(args ...string) (string, int) {
 		args = append([]string{"dlq"}, append(args, "--broker", q.broker, "--queue", q.queue, "--store", "sqlite:"+file)...)
-		return ended(t, command(t, args...))
+		return runToEnd(t, newCommand(t, args...))
 	}
 	out, code := dlq("redrive", "--all", "--by", "ann")
 	assert.True(t, code == 2 && strings.Contains(out, "--reason: a reason is needed"), "without a reason: %s", out)
@@ -274,13 +274,13 @@ func TestDeadInDoubt(t *testing.T) {
 	assert.Equal(t, code, 1, "exit code: %s", out)
 	assert.Contains(t, out, "--not-done says that nothing was done", "redrive")
 	out, _ = dlq("run", "--why", "in-doubt", "--every", "0")
-	assert.Contains(t, out, "a rule cannot redrive what is in doubt", "run")
+	assert.Contains(t, out, "no rule redrives them", "run")
 	out, code = dlq("redrive", "--all", "--not-done", "--by", "ann", "--reason", "not in the stock")
 	assert.Equal(t, code, 0, "exit code: %s", out)
-	assert.Equal(t, q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return nil }, refuse), 1, "done")
+	assert.Equal(t, q.consume(t, e, 1, func(context.Context, *mqidem.Message) error { return nil }, refuse), 1, "done")
 
 	assert.NoError(t, q.publisher.Publish(t.Context(), []outbox.Outgoing{{Message: outbox.Message{ID: "2", Topic: q.topic}, Attempt: 1}})[0], "publish")
-	q.work(t, e, 1, func(context.Context, *mqidem.Message) error { return errors.New("timeout") }, refuse)
+	q.consume(t, e, 1, func(context.Context, *mqidem.Message) error { return errors.New("timeout") }, refuse)
 	_, err = db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
 	assert.NoError(t, err, "trigger")
 	out, code = dlq("discard", "--all", "--by", "bob", "--reason", "x")
@@ -290,7 +290,7 @@ func TestDeadInDoubt(t *testing.T) {
 	assert.NoError(t, err, "trigger")
 	out, _ = dlq("discard", "--all", "--by", "bob", "--reason", "x")
 	assert.Contains(t, out, "1 discarded", "discard")
-	audited(t, store, "app",
+	assertAudited(t, store, "app",
 		"bob discard 1 done, 0 gone, 0 left: done (x)", "bob discard all: begun (x)",
 		"ann redrive 1 done, 0 gone, 0 left: done (not in the stock)", "ann redrive all, not-done: begun (not in the stock)",
 		"ann redrive 0 done, 0 gone, 1 left: done (try)", "ann redrive all: begun (try)")
@@ -319,7 +319,7 @@ func TestDeadLetterCalls(t *testing.T) {
 		{[]string{"run", "--broker", "redis://x", "--queue", "a/b", "--by", "a\nb"}, "--by: ", 2},
 		{[]string{"what"}, "unknown command", 2},
 	} {
-		out, err := command(t, append([]string{"dlq"}, one.args...)...).CombinedOutput()
+		out, err := newCommand(t, append([]string{"dlq"}, one.args...)...).CombinedOutput()
 		var exit *exec.ExitError
 		assert.True(t, errors.As(err, &exit), "dlq %q fails", one.args)
 		assert.Equal(t, exit.ExitCode(), one.code, "exit code of %q: %s", one.args, out)
@@ -334,7 +334,7 @@ func TestDeadOfNoGroup(t *testing.T) {
 	t.Parallel()
 	q := redisQueue(t)
 	list := func(queue string) (string, int) {
-		return ended(t, command(t, "dlq", "list", "--broker", q.broker, "--queue", queue, "--store", "none"))
+		return runToEnd(t, newCommand(t, "dlq", "list", "--broker", q.broker, "--queue", queue, "--store", "none"))
 	}
 	out, code := list("orders/stock")
 	assert.Equal(t, code, 0, "list: %s", out)

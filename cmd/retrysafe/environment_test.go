@@ -14,7 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 // TestStoreOfTheEnvironment: RETRYSAFE_STORE names the store of every command except those that
@@ -27,9 +27,9 @@ func TestStoreOfTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	store := "sqlite:" + filepath.Join(dir, "r.db")
 	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", store)
-	_, _, _ = post(t, base, "a-key-of-twenty-two-characters")
+	_, _, _ = postPayment(t, base, "a-key-of-twenty-two-characters")
 	run := func(args ...string) (out, errOut string, code int) {
-		c := command(t, args...)
+		c := newCommand(t, args...)
 		c.Dir = dir
 		c.Env = append(c.Environ(), "RETRYSAFE_STORE="+store)
 		var said, failed strings.Builder
@@ -79,7 +79,7 @@ func TestStoreOfTheEnvironment(t *testing.T) {
 	assert.True(t, code == 0, "bench: %s", errOut)
 	out, _, _ = run("keys", "list", "--namespace", "app")
 	assert.True(t, strings.Contains(out, "POST /orders"), "keys: %s", out)
-	c := command(t, "keys", "list")
+	c := newCommand(t, "keys", "list")
 	c.Dir = t.TempDir()
 	said, err := c.CombinedOutput()
 	assert.True(t, err != nil && strings.Contains(string(said), "--store or RETRYSAFE_STORE"), "in the wrong directory: %s", said)

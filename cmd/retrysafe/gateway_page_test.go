@@ -14,16 +14,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/pagetest"
 )
 
-// TestGatewayPage runs the commands of docs/howto/gateway.md with the real command, and checks the
-// output that the page shows: a payment to a service in Python is sent twice and charged once, with
+// TestGatewayPage runs the steps of docs/gateway.md with the real command, and checks the output
+// that the page shows: a payment to a service in Python is sent twice and charged once, with
 // records in a file and in Redis.
 func TestGatewayPage(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/howto/gateway.md")
-	assert.NoError(t, err, "page")
+	text := pagetest.Read(t, "../..", "gateway.md", "Step by step: before a Node, Python or Java service")
 	ports := freePorts(t, 3)
 	page := strings.NewReplacer("9000", ports[0], "8080", ports[1], "6379", ports[2],
-		"redis-server ", "redis-server --bind 127.0.0.1 --port "+ports[2]+" ").Replace(string(text))
+		"redis-server ", "redis-server --bind 127.0.0.1 --port "+ports[2]+" ").Replace(text)
 	// The gateway on Redis has the default address.
 	page = strings.ReplaceAll(page, "--namespace shop", "--namespace shop --listen 127.0.0.1:"+ports[1])
 	service := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(page)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,28 +17,38 @@ import (
 	"github.com/retrysafe/retrysafe/internal/worktree"
 )
 
-// TestHowToPages runs the how-to pages to the letter, with the servers that they name on other
-// ports: their programs are built and started, their commands send to them and stop them, and the
-// output is the one that the page shows. (The page of the gateway has TestGatewayPage, the one of
-// Kafka a test in adapters/kafkaidem.)
+// howTo is a section "Step by step" of a page of docs, and the servers that it needs.
+type howTo struct{ page, section, servers string }
+
+var howTos = map[string]howTo{
+	"callbacks": {"httpsig.md", "payment callbacks", "postgres"},
+	"forms":     {"browser.md", "a form", ""},
+	"gin-redis": {"rpc.md", "gin and Redis", "redis"},
+	"ids":       {"ids.md", "ids from a database", "postgres"},
+	"locks":     {"locks.md", "a lock with a fence", "redis postgres"},
+	"outbox":    {"outbox.md", "from PostgreSQL to RabbitMQ", "rabbitmq postgres"},
+	"pgx-dotx":  {"stores.md", "DoTx with pgx", "postgres"},
+	"rabbitmq":  {"messages.md", "a consumer of RabbitMQ", "rabbitmq redis"},
+	"sharded":   {"stores.md", "sharded tables", "postgres"},
+	"tokens":    {"browser.md", "one-time tokens", ""},
+	"votes":     {"fingerprint.md", "one vote for each voter", "redis"},
+}
+
+const stepByStep = "Step by step: "
+
+// elsewhere are sections that another test runs: TestGatewayPage, and those in adapters/kafkaidem
+// and adapters/rocketmqidem.
+var elsewhere = []string{"before a Node, Python or Java service", "a consumer of Kafka", "a consumer of RocketMQ"}
+
+// TestHowToPages runs the sections "Step by step" of the pages to the letter, with the servers that
+// they name on other ports: their programs are built and started, their commands send to them and
+// stop them, and the output is the one that the page shows.
 func TestHowToPages(t *testing.T) {
 	t.Parallel()
-	pages := map[string]string{ // the servers of a page
-		"forms": "", "tokens": "", "votes": "redis", "gin-redis": "redis", "ids": "postgres", "locks": "redis postgres", "payment-callbacks": "postgres",
-		"pgx-dotx": "postgres", "sharded-tables": "postgres", "outbox-rabbitmq": "rabbitmq postgres", "rabbitmq-consumer": "rabbitmq redis",
-	}
-	all, err := filepath.Glob("../../docs/howto/*[a-z].md")
-	assert.NoError(t, err, "pages")
-	for _, path := range all {
-		name := strings.TrimSuffix(filepath.Base(path), ".md")
-		needs, ours := pages[name]
-		if strings.HasSuffix(name, "zh-CN") || name == "gateway" || name == "kafka-consumer" {
-			continue
-		}
-		assert.True(t, ours, "the page %s has its servers in this test", name)
+	for name, h := range howTos {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			page := pagetest.Read(t, "../..", "howto/"+name+".md", addresses(t, name, needs)...)
+			page := pagetest.Read(t, "../..", h.page, stepByStep+h.section, pageAddresses(t, name, h.servers)...)
 			dir := worktree.New(t, "../..")
 			self, err := os.Executable()
 			assert.NoError(t, err, "executable")
@@ -47,9 +59,30 @@ func TestHowToPages(t *testing.T) {
 	}
 }
 
-// addresses starts the servers of a page, and returns the addresses on the page and those of the
-// test in turn.
-func addresses(t *testing.T, page, servers string) (pairs []string) {
+// TestHowToPagesAreRun: a test runs each section "Step by step".
+func TestHowToPagesAreRun(t *testing.T) {
+	t.Parallel()
+	run := slices.Clone(elsewhere)
+	for _, h := range howTos {
+		run = append(run, h.section)
+	}
+	all, err := filepath.Glob("../../docs/*.md")
+	assert.NoError(t, err, "pages")
+	found := 0
+	for _, path := range all {
+		text, err := os.ReadFile(path) //nolint:gosec // a page of docs
+		assert.NoError(t, err, "page")
+		for _, m := range regexp.MustCompile(`(?m)^## `+stepByStep+`(.*)$`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			assert.True(t, slices.Contains(run, m[1]), "%s: a test runs the section %s", path, m[1])
+		}
+	}
+	assert.Equal(t, found, len(howTos)+len(elsewhere), "sections that a test runs")
+}
+
+// pageAddresses starts the servers of a page, and returns the addresses on the page and those of
+// the test in turn.
+func pageAddresses(t *testing.T, page, servers string) (pairs []string) {
 	t.Helper()
 	if strings.Contains(servers, "redis") {
 		pairs = append(pairs, "127.0.0.1:6379/0", servertest.StartRedis(t, "--appendonly", "yes").Addr+"/0")
@@ -68,7 +101,7 @@ func addresses(t *testing.T, page, servers string) (pairs []string) {
 		host, _, _ := strings.Cut(strings.TrimPrefix(p.URL, "postgres://retrysafe@"), "/")
 		pairs = append(pairs, "app@127.0.0.1/", "app@"+host+"/")
 	}
-	if len(pairs) == 0 || page == "votes" || page == "gin-redis" || page == "payment-callbacks" {
+	if len(pairs) == 0 || page == "votes" || page == "gin-redis" || page == "callbacks" {
 		pairs = append(pairs, "localhost:8080", "localhost:"+freePorts(t, 1)[0])
 	}
 	return pairs

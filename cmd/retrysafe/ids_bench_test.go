@@ -37,7 +37,7 @@ func BenchmarkIDsServe(b *testing.B) {
 				clients := make([]*rawClient, conns)
 				for i := range clients {
 					clients[i] = newRawClient(b, base, of.path)
-					_, err := clients[i].get()
+					_, err := clients[i].getID()
 					assert.NoError(b, err, "the first request")
 				}
 				before := processorTime(b, server.Process.Pid)
@@ -47,7 +47,7 @@ func BenchmarkIDsServe(b *testing.B) {
 					all.Go(func() {
 						for range b.N/conns + 1 {
 							begun := time.Now()
-							if _, err := c.get(); err != nil {
+							if _, err := c.getID(); err != nil {
 								b.Error(err)
 								return
 							}
@@ -130,8 +130,8 @@ func newRawClient(tb testing.TB, base, path string) *rawClient {
 	return &rawClient{conn, bufio.NewReader(conn), []byte("GET " + path + " HTTP/1.1\r\nHost: " + addr + "\r\n\r\n")}
 }
 
-// get returns the body, which is valid until the next call.
-func (c *rawClient) get() (string, error) {
+// getID returns the body, which is valid until the next call.
+func (c *rawClient) getID() (string, error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return "", err
 	}

@@ -44,8 +44,8 @@ func startIDs(tb testing.TB, args ...string) (process *exec.Cmd, base string) {
 	return nil, ""
 }
 
-// fetch sends a GET request.
-func fetch(t *testing.T, url string) (status int, body string, header http.Header) {
+// fetchURL sends a GET request.
+func fetchURL(t *testing.T, url string) (status int, body string, header http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	assert.NoError(t, err, "request")
@@ -63,7 +63,7 @@ func TestIDsServe(t *testing.T) {
 	c, base := startIDs(t, "--store", "sqlite:"+filepath.Join(t.TempDir(), "ids.db"), "--tag", "order", "--tag", "invoice:50:7001", "--layout", "fast")
 	one := func(path string) idgen.ID {
 		t.Helper()
-		status, body, header := fetch(t, base+path)
+		status, body, header := fetchURL(t, base+path)
 		assert.Equal(t, status, 200, "%s: %s", path, body)
 		assert.Equal(t, header.Get("Cache-Control"), "no-store", "caches")
 		id, err := idgen.Parse(body)
@@ -72,7 +72,7 @@ func TestIDsServe(t *testing.T) {
 	}
 	some := func(path string) (ids []idgen.ID) {
 		t.Helper()
-		status, body, header := fetch(t, base+path)
+		status, body, header := fetchURL(t, base+path)
 		assert.Equal(t, status, 200, "%s: %s", path, body)
 		assert.Equal(t, header.Get("Content-Type"), "application/json", "type")
 		var texts []string
@@ -88,7 +88,7 @@ func TestIDsServe(t *testing.T) {
 	assert.Equal(t, one("/api/segment/get/order"), 1, "the first")
 	assert.Equal(t, fmt.Sprint(some("/api/segment/get/order?count=3")), "[2 3 4]", "the next")
 	assert.Equal(t, one("/api/segment/get/invoice"), 7001, "the first of another tag")
-	_, text, _ := fetch(t, base+"/api/time")
+	_, text, _ := fetchURL(t, base+"/api/time")
 	ms, err := strconv.ParseInt(text, 10, 64)
 	assert.NoError(t, err, "the time")
 	off := time.Since(time.UnixMilli(ms))
@@ -107,14 +107,14 @@ func TestIDsServe(t *testing.T) {
 		"/healthz":                           "200 ok",
 		"/readyz":                            "200 ok",
 	} {
-		status, body, _ := fetch(t, base+path)
+		status, body, _ := fetchURL(t, base+path)
 		assert.True(t, strings.HasPrefix(fmt.Sprint(status, " ", body), want), "%s: %d %s, want %s", path, status, body, want)
 	}
 	resp, err := testclient.HTTP.Post(base+"/api/segment/get/order", "text/plain", nil)
 	assert.NoError(t, err, "POST")
 	resp.Body.Close()
 	assert.Equal(t, resp.StatusCode, 405, "POST")
-	_, metrics, _ := fetch(t, base+"/metrics")
+	_, metrics, _ := fetchURL(t, base+"/metrics")
 	for _, line := range []string{
 		`retrysafe_ids_total{kind="snowflake"} 10002`, `retrysafe_ids_total{kind="segment"} 5`, `retrysafe_ids_errors_total{kind="segment",reason="no-tag"} 1`,
 		`retrysafe_ids_left{tag="order"} 996`, "retrysafe_ids_layout_left_seconds", "retrysafe_ids_worker ",
@@ -159,7 +159,7 @@ func TestIDsServers(t *testing.T) {
 						for range 50 {
 							for k, path := range []string{"/api/snowflake/get/x?count=20", "/api/segment/get/order?count=20"} {
 								var some []string
-								status, body, _ := fetch(t, bases[i%len(bases)]+path)
+								status, body, _ := fetchURL(t, bases[i%len(bases)]+path)
 								assert.Equal(t, status, 200, "%s", body)
 								assert.NoError(t, json.Unmarshal([]byte(body), &some), "ids")
 								mu.Lock()
@@ -172,7 +172,7 @@ func TestIDsServers(t *testing.T) {
 				all.Wait()
 			}
 			ask(a, b)
-			kill(first)
+			killProcess(first)
 			_, c := startIDs(t, args...)
 			ask(b, c)
 			for k, kind := range []string{"snowflake", "segment"} {
@@ -206,7 +206,7 @@ func TestIDsRefuses(t *testing.T) {
 		if args[0] == "more" {
 			call = []string{"ids", "more"}
 		}
-		out, err := command(t, call...).CombinedOutput()
+		out, err := newCommand(t, call...).CombinedOutput()
 		assert.True(t, err != nil, "%v is refused", args)
 		assert.Contains(t, string(out), want, "%v", args)
 	}

@@ -34,23 +34,23 @@ func TestKeys(t *testing.T) {
 	t.Cleanup(up.Close)
 	store := "sqlite:" + filepath.Join(t.TempDir(), "r.db")
 	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", store)
-	_, _, _ = post(t, base, "key-secret-good")
+	_, _, _ = postPayment(t, base, "key-secret-good")
 	broken.Store(true)
 	doubts := []string{"key-secret-a", "key-secret-b", "key-secret-c", "key-secret-d"}
 	for _, key := range doubts {
-		status, body, _ := post(t, base, key)
+		status, body, _ := postPayment(t, base, key)
 		assert.Equal(t, status, 502, "%s (%s)", key, body)
 	}
 	broken.Store(false)
 	keys := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"keys", "--store", store}, args...)...))
+		return runToEnd(t, newCommand(t, append([]string{"keys", "--store", store}, args...)...))
 	}
 	type line struct {
 		Hash, Layer, Operation, State, Cause string
 		Fence                                uint64
 	}
 	list := func(args ...string) (lines []line) {
-		out, err := command(t, append([]string{"keys", "--store", store, "list", "--json"}, args...)...).Output()
+		out, err := newCommand(t, append([]string{"keys", "--store", store, "list", "--json"}, args...)...).Output()
 		assert.NoError(t, err, "list")
 		for text := range strings.Lines(string(out)) {
 			var l line
@@ -93,7 +93,7 @@ func TestKeys(t *testing.T) {
 	}
 	told := map[string]bool{}
 	for _, key := range doubts {
-		status, body, header := post(t, base, key)
+		status, body, header := postPayment(t, base, key)
 		_, code, _ := strings.Cut(body, `"code":"`)
 		code, _, _ = strings.Cut(code, `"`)
 		if code == "" {
@@ -124,18 +124,18 @@ func TestKeysOfTokens(t *testing.T) {
 	assert.NoError(t, err, "token")
 	var given struct{ Token string }
 	assert.NoError(t, errors.Join(json.NewDecoder(resp.Body).Decode(&given), resp.Body.Close()), "token")
-	status, body, _ := post(t, base, given.Token)
+	status, body, _ := postPayment(t, base, given.Token)
 	assert.Equal(t, status, 502, "the first (%s)", body)
 	var line struct {
 		Hash, Layer string
 		Fence       uint64
 	}
-	out, err := command(t, "keys", "--store", store, "list", "--json", "--in-doubt").Output()
+	out, err := newCommand(t, "keys", "--store", store, "list", "--json", "--in-doubt").Output()
 	assert.NoError(t, errors.Join(err, json.Unmarshal(out, &line)), "list: %s", out)
 	assert.Equal(t, line.Layer, "token", "layer")
-	out, err = command(t, "keys", "--store", store, "resolve", line.Hash, "--fence", fmt.Sprint(line.Fence), "--outcome", "done", "--status", "201", "--reason", "x").CombinedOutput()
+	out, err = newCommand(t, "keys", "--store", store, "resolve", line.Hash, "--fence", fmt.Sprint(line.Fence), "--outcome", "done", "--status", "201", "--reason", "x").CombinedOutput()
 	assert.NoError(t, err, "resolve: %s", out)
-	status, body, header := post(t, base, given.Token)
+	status, body, header := postPayment(t, base, given.Token)
 	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "a repeat (%s)", body)
 }
 
@@ -154,6 +154,12 @@ func TestKeysBadCalls(t *testing.T) {
 		"bad name":        {[]string{"show", "--store", "memory:", "no hash"}, 1, "keys list shows the hashes"},
 		"unknown hash":    {[]string{"show", "--store", "memory:", "0123456789abcdef"}, 1, "RETRYSAFE_SECRET"},
 		"unknown key":     {[]string{"show", "--store", "memory:", "app/gw/t/o/i"}, 1, "no such record"},
+		"no caller":       {[]string{"export", "--store", "memory:", "--reason", "x"}, 2, "--user is needed"},
+		"two callers":     {[]string{"forget", "--store", "memory:", "--user", "ann", "--dry-run"}, 2, "basic:ann or header:ann"},
+		"no reason":       {[]string{"forget", "--store", "memory:", "--user", "basic:ann"}, 2, "a reason is needed"},
+		"a credential":    {[]string{"quota", "--store", "memory:", "--user", "secret:x"}, 2, "secret:@FILE"},
+		"no caller there": {[]string{"forget", "--store", "memory:", "--user", "basic:ann", "--reason", "x"}, 1, "no record of namespace app"},
+		"no namespace":    {[]string{"forget", "--store", "redis://127.0.0.1:1", "--user", "basic:ann", "--reason", "x"}, 2, "namespace is missing"},
 		"no fence":        {[]string{"release", "--store", "memory:", "0123456789abcdef"}, 2, "fence"},
 		"bad outcome":     {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "maybe"}, 2, "done, failed or not-done"},
 		"no words":        {[]string{"resolve", "--store", "memory:", "0123456789abcdef", "--fence", "1", "--outcome", "failed"}, 2, "--failure"},
@@ -170,7 +176,7 @@ func TestKeysBadCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := command(t, append([]string{"keys"}, tt.args...)...).CombinedOutput()
+			out, err := newCommand(t, append([]string{"keys"}, tt.args...)...).CombinedOutput()
 			var exit *exec.ExitError
 			assert.True(t, errors.As(err, &exit), "it ends with an error (%s)", out)
 			assert.Equal(t, exit.ExitCode(), tt.code, "exit code (%s)", out)

@@ -71,7 +71,7 @@ func sqliteShell(path string, in io.Reader, errOut io.Writer) int {
 	return 0
 }
 
-func command(t *testing.T, args ...string) *exec.Cmd {
+func newCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	return commandContext(t.Context(), t, args...)
 }
@@ -85,8 +85,8 @@ func commandContext(ctx context.Context, tb testing.TB, args ...string) *exec.Cm
 	return c
 }
 
-// ended runs a command to its end, and returns its output and exit code.
-func ended(tb testing.TB, c *exec.Cmd) (out string, code int) {
+// runToEnd runs a command to its end, and returns its output and exit code.
+func runToEnd(tb testing.TB, c *exec.Cmd) (out string, code int) {
 	tb.Helper()
 	text, err := c.CombinedOutput()
 	var exit *exec.ExitError
@@ -124,7 +124,7 @@ func startGateway(t *testing.T, args ...string) (process *exec.Cmd, base string,
 // startGatewayIn starts a gateway with more variables of the environment.
 func startGatewayIn(t *testing.T, env []string, args ...string) (process *exec.Cmd, base string, log *output) {
 	t.Helper()
-	c := command(t, append([]string{"gateway", "--namespace", "app"}, args...)...)
+	c := newCommand(t, append([]string{"gateway", "--namespace", "app"}, args...)...)
 	c.Env = append(c.Environ(), env...)
 	log = new(output)
 	c.Stderr = log
@@ -145,12 +145,12 @@ func startGatewayIn(t *testing.T, env []string, args ...string) (process *exec.C
 	return nil, "", nil
 }
 
-func kill(c *exec.Cmd) {
+func killProcess(c *exec.Cmd) {
 	_ = c.Process.Kill()
 	_ = c.Wait()
 }
 
-func post(t *testing.T, base, key string) (status int, body string, header http.Header) {
+func postPayment(t *testing.T, base, key string) (status int, body string, header http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", base+"/orders", strings.NewReader("{}"))
 	assert.NoError(t, err, "request")
@@ -190,31 +190,31 @@ func TestGatewayKilledInTheMiddle(t *testing.T) {
 	const lease = 5 * time.Second
 	args := []string{"--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "sqlite:" + filepath.Join(t.TempDir(), "r.db"), "--lease", lease.String()}
 	process, base, _ := startGateway(t, args...)
-	firstStatus, firstBody, firstHeader := post(t, base, "earlier")
+	firstStatus, firstBody, firstHeader := postPayment(t, base, "earlier")
 	assert.Equal(t, firstStatus, 201, "the earlier request (%s)", firstBody)
 	began := time.Now()
-	go post(t, base, "slow")
+	go postPayment(t, base, "slow")
 	<-entered
-	kill(process)
+	killProcess(process)
 
 	_, base, log := startGateway(t, args...)
-	status, body, header := post(t, base, "slow")
+	status, body, header := postPayment(t, base, "slow")
 	for end := time.Now().Add(patience); !strings.Contains(body, `"code":"outcome-unknown"`); time.Sleep(50 * time.Millisecond) {
 		// until the lease has passed
 		assert.Equal(t, status, 409, "at once (%s; %s)", body, log)
 		assert.Contains(t, body, `"code":"in-progress"`, "at once")
 		assert.NotEqual(t, header.Get("Retry-After"), "", "Retry-After")
 		assert.True(t, time.Now().Before(end), "the lease does not end")
-		status, body, header = post(t, base, "slow")
+		status, body, header = postPayment(t, base, "slow")
 	}
 	assert.True(t, time.Since(began) >= lease, "the lease was over after %v", time.Since(began))
 	for range 2 {
-		status, body, header = post(t, base, "slow")
+		status, body, header = postPayment(t, base, "slow")
 		assert.Equal(t, status, 409, "after the lease")
 		assert.Contains(t, body, `"code":"outcome-unknown"`, "after the lease")
 		assert.Equal(t, header.Get("Retry-After"), "", "Retry-After")
 	}
-	status, body, header = post(t, base, "earlier")
+	status, body, header = postPayment(t, base, "earlier")
 	assert.Equal(t, fmt.Sprint(status, body), fmt.Sprint(firstStatus, firstBody), "the earlier answer")
 	assert.Equal(t, header.Get("Date"), firstHeader.Get("Date"), "its Date")
 	assert.Equal(t, header.Get("Idempotency-Replayed"), "true", "it is replayed")
@@ -234,7 +234,7 @@ func TestGatewayStopsGracefully(t *testing.T) {
 	process, base, log := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:", "--admin", "127.0.0.1:0")
 	got := make(chan int, 1)
 	go func() {
-		status, _, _ := post(t, base, "k")
+		status, _, _ := postPayment(t, base, "k")
 		got <- status
 	}()
 	<-entered
@@ -247,11 +247,11 @@ func TestHealthz(t *testing.T) {
 	t.Parallel()
 	port, err := freeport.Get() // no other gets it when the gateway is gone
 	assert.NoError(t, err, "a free port")
-	c := command(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--store", "memory:", "--admin", "127.0.0.1:"+port)
+	c := newCommand(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1", "--store", "memory:", "--admin", "127.0.0.1:"+port)
 	out, err := c.StdoutPipe()
 	assert.NoError(t, err, "pipe")
 	assert.NoError(t, c.Start(), "start")
-	defer kill(c)
+	defer killProcess(c)
 	lines := bufio.NewScanner(out)
 	assert.True(t, lines.Scan(), "a first line")
 	_, addr, _ := strings.Cut(lines.Text(), "http://")
@@ -263,12 +263,12 @@ func TestHealthz(t *testing.T) {
 	assert.Equal(t, resp.StatusCode, 200, "status")
 
 	alive := func(admin string) int {
-		c := command(t, "gateway", "--upstream", "http://127.0.0.1:1", "--admin", admin, "--alive")
+		c := newCommand(t, "gateway", "--upstream", "http://127.0.0.1:1", "--admin", admin, "--alive")
 		_ = c.Run()
 		return c.ProcessState.ExitCode()
 	}
 	assert.Equal(t, fmt.Sprint(alive(addr), alive(":"+port), alive("0.0.0.0:"+port), alive("")), "0 0 0 2", "--alive while it runs, and without an address")
-	kill(c)
+	killProcess(c)
 	assert.Equal(t, alive(addr), 1, "--alive when it is gone")
 }
 
@@ -342,7 +342,7 @@ func TestConfiguration(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	assert.NoError(t, os.WriteFile(bad, []byte("upstream: "+up.URL+"\nstoer: memory\n"), 0o600), "file")
 	run := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"gateway"}, args...)...))
+		return runToEnd(t, newCommand(t, append([]string{"gateway"}, args...)...))
 	}
 	out, code := run("--config", good, "--check-config")
 	assert.Equal(t, code, 0, "a good file (%s)", out)
@@ -360,7 +360,7 @@ func TestConfiguration(t *testing.T) {
 	assert.NoError(t, err, "answer")
 	_ = resp.Body.Close()
 	assert.Equal(t, resp.StatusCode, 400, "a route that requires a key")
-	status, _, _ := post(t, base, "k")
+	status, _, _ := postPayment(t, base, "k")
 	assert.Equal(t, status, 201, "a request with a key")
 }
 
@@ -373,7 +373,7 @@ func TestDemo(t *testing.T) {
 // playDemo runs every scene, without the page.
 func playDemo(t *testing.T, args ...string) {
 	t.Helper()
-	out, err := command(t, append([]string{"demo", "--once", "--json"}, args...)...).Output()
+	out, err := newCommand(t, append([]string{"demo", "--once", "--json"}, args...)...).Output()
 	assert.NoError(t, err, "demo (%s)", out)
 	var rows []struct {
 		Scene   string `json:"scene"`

@@ -60,13 +60,13 @@ func startMySQL(t *testing.T) (addr string) {
 // records. No password is shown.
 func TestGatewaysOnMySQL(t *testing.T) {
 	t.Parallel()
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	addr := startMySQL(t)
 	store := "mysql://retrysafe:pass-word@" + addr + "/app?pool_max_conns=5"
-	out, err := command(t, "keys", "--store", store, "list").CombinedOutput()
+	out, err := newCommand(t, "keys", "--store", store, "list").CombinedOutput()
 	assert.True(t, err != nil, "keys before there are tables")
 	assert.Contains(t, string(out), "call Store.Migrate once", "keys before there are tables")
-	out, err = command(t, "migrate", "--store", store).CombinedOutput()
+	out, err = newCommand(t, "migrate", "--store", store).CombinedOutput()
 	assert.NoError(t, err, "migrate (%s)", out)
 	assert.Contains(t, string(out), "mysql "+addr+"/app is up to date", "migrate")
 
@@ -74,16 +74,16 @@ func TestGatewaysOnMySQL(t *testing.T) {
 	_, other, _ := startGateway(t, "--upstream", up.URL, "--store", store, "--listen", "127.0.0.1:0")
 	for i := range 10 {
 		key := fmt.Sprint("k", i)
-		status, body, _ := post(t, []string{base, other}[i%2], key)
+		status, body, _ := postPayment(t, []string{base, other}[i%2], key)
 		assert.Equal(t, status, 201, "the first (%s)", body)
-		status, _, header := post(t, []string{other, base}[i%2], key)
+		status, _, header := postPayment(t, []string{other, base}[i%2], key)
 		assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "a repeat at the other gateway")
 		assert.Equal(t, effects(key), int64(1), "effects")
 	}
-	kill(first)
-	status, _, header := post(t, other, "k0")
+	killProcess(first)
+	status, _, header := postPayment(t, other, "k0")
 	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "after one was killed")
-	out, err = command(t, "keys", "--store", store, "list", "--state", "completed").CombinedOutput()
+	out, err = newCommand(t, "keys", "--store", store, "list", "--state", "completed").CombinedOutput()
 	assert.NoError(t, err, "keys list (%s)", out)
 	assert.Equal(t, strings.Count(string(out), "completed"), 10, "records: %s", out)
 	assert.True(t, !strings.Contains(log.String()+string(out), "pass-word"), "no password: %s", log)
@@ -99,12 +99,12 @@ func TestGatewaysOnMySQL(t *testing.T) {
 		"mysql://retrysafe:pass-word@" + addr:                          "names no database",
 		"mysql:pass-word":                                              "address cannot be read",
 	} {
-		out, err := command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
+		out, err := newCommand(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
 		assert.True(t, err != nil, "%s: it ends with an error", name)
 		assert.Contains(t, string(out), want, "%s", name)
 		assert.True(t, !strings.Contains(string(out), "pass-") && !strings.Contains(string(out), "wrong-"), "no password: %s", out)
 	}
-	out, err = command(t, "migrate", "--print", "--store", "mysql://nobody@127.0.0.1:1/none").CombinedOutput()
+	out, err = newCommand(t, "migrate", "--print", "--store", "mysql://nobody@127.0.0.1:1/none").CombinedOutput()
 	assert.NoError(t, err, "migrate --print (%s)", out)
 	assert.Contains(t, string(out), "ENGINE = InnoDB", "migrate --print")
 }

@@ -13,7 +13,7 @@ func TestKeysNamespace(t *testing.T) {
 	t.Parallel()
 	name, _, _, _ := recordsInDoubt(t, "order-1")
 	keys := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"keys", "--store", name}, args...)...))
+		return runToEnd(t, newCommand(t, append([]string{"keys", "--store", name}, args...)...))
 	}
 	out, _ := keys("list")
 	lines := strings.Split(out, "\n")

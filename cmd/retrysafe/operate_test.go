@@ -34,8 +34,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testclient"
 )
 
-// counting starts a service that counts its effects by key.
-func counting(t *testing.T) (*httptest.Server, func(key string) int64) {
+// newCountingService starts a service that counts its effects by key.
+func newCountingService(t *testing.T) (*httptest.Server, func(key string) int64) {
 	t.Helper()
 	var effects sync.Map
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,8 +64,14 @@ func hangUp(t *testing.T, process *exec.Cmd, log *output, want string) {
 
 func eventually(t *testing.T, ok func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		assert.True(t, time.Now().Before(end), "it came within %v: %s", patience, what)
+	poll(t, 5*time.Millisecond, patience, ok, what)
+}
+
+// poll calls ok until it is true, with pauses between the calls.
+func poll(t *testing.T, pause, most time.Duration, ok func() bool, what string) {
+	t.Helper()
+	for end := time.Now().Add(most); !ok(); time.Sleep(pause) {
+		assert.True(t, time.Now().Before(end), "it came within %v: %s", most, what)
 	}
 }
 
@@ -73,8 +79,8 @@ func eventually(t *testing.T, ok func() bool, what string) {
 // request is answered, and has one effect.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
-	a, effectsA := counting(t)
-	b, effectsB := counting(t)
+	a, effectsA := newCountingService(t)
+	b, effectsB := newCountingService(t)
 	dir := t.TempDir()
 	file, access := filepath.Join(dir, "gateway.yaml"), filepath.Join(dir, "access.log")
 	configure := func(upstreams, routes string) {
@@ -146,7 +152,7 @@ func TestReloadUnderLoad(t *testing.T) {
 // TestReloadOfMistakes: a bad file, or a change that takes a restart, changes nothing and logs why.
 func TestReloadOfMistakes(t *testing.T) {
 	t.Parallel()
-	up, _ := counting(t)
+	up, _ := newCountingService(t)
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	write := func(text string) {
 		assert.NoError(t, os.WriteFile(file, []byte("upstream: "+up.URL+"\n"+text), 0o600), "file")
@@ -163,17 +169,17 @@ func TestReloadOfMistakes(t *testing.T) {
 		write(text)
 		hangUp(t, process, log, "not reloaded")
 		assert.Contains(t, log.String(), strings.ReplaceAll(want, `"`, `\"`), "the reason")
-		status, _, _ := post(t, base, "k")
+		status, _, _ := postPayment(t, base, "k")
 		assert.Equal(t, status, 201, "it serves on")
 	}
 	write("store: memory\nroutes: [{match: \"POST /orders\", key: \"off\"}]\n")
 	hangUp(t, process, log, "configuration reloaded")
-	_, _, header := post(t, base, "k")
+	_, _, header := postPayment(t, base, "k")
 	assert.Equal(t, header.Get("Idempotency-Replayed"), "", "the new route guards nothing")
 }
 
-// certificate writes a new certificate for 127.0.0.1.
-func certificate(t *testing.T, dir string, serial int64) (config string, trust *x509.CertPool) {
+// writeCertificate writes a new certificate for 127.0.0.1.
+func writeCertificate(t *testing.T, dir string, serial int64) (config string, trust *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	assert.NoError(t, err, "key")
@@ -202,7 +208,7 @@ func TestTLSInFront(t *testing.T) {
 	dir := t.TempDir()
 	ca := filepath.Join(dir, "ca.pem")
 	assert.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: up.Certificate().Raw}), 0o600), "file")
-	config, trust := certificate(t, dir, 1)
+	config, trust := writeCertificate(t, dir, 1)
 	file := filepath.Join(dir, "gateway.yaml")
 	text := "upstream: " + up.URL + "\nupstream_ca: " + ca + "\nstore: memory\n" + config
 	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
@@ -223,7 +229,7 @@ func TestTLSInFront(t *testing.T) {
 	resp, err := ask(trust)
 	assert.NoError(t, err, "over TLS (%s)", log)
 	assert.Equal(t, fmt.Sprint(resp.StatusCode, resp.ProtoMajor), "201 2", "status and version")
-	_, next := certificate(t, dir, 2)
+	_, next := writeCertificate(t, dir, 2)
 	_, err = ask(next)
 	assert.True(t, err != nil, "the new certificate is not there before the reload")
 	hangUp(t, process, log, "configuration reloaded")
@@ -240,7 +246,7 @@ func TestTLSInFront(t *testing.T) {
 // the tenant.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
-	counted, effects := counting(t)
+	counted, effects := newCountingService(t)
 	var shown atomic.Value
 	shop, err := url.Parse(counted.URL)
 	assert.NoError(t, err, "address")
@@ -250,7 +256,7 @@ func TestClientCertificates(t *testing.T) {
 	}})
 	t.Cleanup(up.Close)
 	dir := t.TempDir()
-	config, trust := certificate(t, dir, 1)
+	config, trust := writeCertificate(t, dir, 1)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	assert.NoError(t, err, "key")
 	ca := &x509.Certificate{
@@ -336,15 +342,15 @@ func TestDrain(t *testing.T) {
 	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 3m\ndefaults: {timeout_answer: 2s, lease: 30s}\n"
 	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
 	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
-	status, body, _ := post(t, base, "k")
+	status, body, _ := postPayment(t, base, "k")
 	assert.Equal(t, status, 504, "the client is told (%s)", body)
 	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
 	eventually(t, func() bool { return strings.Contains(log.String(), "stopping") }, "the end begins")
-	eventually(t, func() bool { status, _, _ = post(t, base, "new"); return status == 0 }, "no new requests")
+	eventually(t, func() bool { status, _, _ = postPayment(t, base, "new"); return status == 0 }, "no new requests")
 	close(answer)
 	assert.NoError(t, process.Wait(), "exit code (%s)", log)
 	_, base, _ = startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
-	status, body, header := post(t, base, "k")
+	status, body, header := postPayment(t, base, "k")
 	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "the answer that came while it ended (%s)", body)
 	assert.Equal(t, len(entered), 1, "requests that reached the service")
 }
@@ -365,12 +371,12 @@ func TestDrainThatIsTooShort(t *testing.T) {
 	text := "upstream: " + up.URL + "\nstore: sqlite:" + filepath.Join(dir, "r.db") + "\ndrain: 500ms\ndefaults: {lease: 60s, timeout_answer: 10s}\n"
 	assert.NoError(t, os.WriteFile(file, []byte(text), 0o600), "file")
 	process, base, log := startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
-	go post(t, base, "k")
+	go postPayment(t, base, "k")
 	<-entered
 	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
 	assert.True(t, process.Wait() != nil, "the exit code says that something was cut off (%s)", log)
 	_, base, _ = startGateway(t, "--config", file, "--listen", "127.0.0.1:0")
-	_, body, _ := post(t, base, "k")
+	_, body, _ := postPayment(t, base, "k")
 	assert.Contains(t, body, "outcome-unknown", "a repeat")
 	assert.True(t, strings.Contains(log.String(), "cause=shutdown") && !strings.Contains(log.String(), "closed\""), "log: %s", log)
 	assert.Equal(t, len(entered), 0, "requests that reached the service again")
@@ -383,7 +389,7 @@ func TestManyConnections(t *testing.T) {
 	var limit syscall.Rlimit
 	assert.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit), "limit")
 	assert.True(t, limit.Cur >= idle+1000, "this test opens %d connections and may have %d files; raise the limit: ulimit -n 20000", idle, limit.Cur)
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	_, base, _ := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:", "--in-progress", "wait 1m")
 	request := func(key string) string {
 		return "POST /orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer opaque\r\nIdempotency-Key: " + key + "\r\nContent-Length: 2\r\n\r\n{}"
@@ -460,7 +466,7 @@ func TestManyConnections(t *testing.T) {
 // for a while.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
-	up, _ := counting(t)
+	up, _ := newCountingService(t)
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	admin := "127.0.0.1:" + freePorts(t, 1)[0]
 	text := "upstream: " + up.URL + "\nstore: memory\ndrain_delay: 10s\nadmin: " + admin + "\n"
@@ -477,7 +483,7 @@ func TestDrainDelay(t *testing.T) {
 	assert.Equal(t, ready(), 200, "before")
 	assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
 	eventually(t, func() bool { return ready() == 503 }, "it says so")
-	status, body, _ := post(t, base, "k")
+	status, body, _ := postPayment(t, base, "k")
 	assert.Equal(t, status, 201, "a request meanwhile (%s)", body)
 	assert.NoError(t, process.Wait(), "exit code (%s)", log)
 }

@@ -66,13 +66,13 @@ func readFile(path string) string {
 // same records. No password is shown.
 func TestGatewaysOnPostgres(t *testing.T) {
 	t.Parallel()
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	addr := startPostgres(t)
 	store := "postgres://retrysafe:pass-word@" + addr + "/postgres?sslmode=disable&pool_max_conns=5"
-	out, err := command(t, "keys", "--store", store, "list").CombinedOutput()
+	out, err := newCommand(t, "keys", "--store", store, "list").CombinedOutput()
 	assert.True(t, err != nil, "keys before there are tables")
 	assert.Contains(t, string(out), "call Store.Migrate once", "keys before there are tables")
-	out, err = command(t, "migrate", "--store", store).CombinedOutput()
+	out, err = newCommand(t, "migrate", "--store", store).CombinedOutput()
 	assert.NoError(t, err, "migrate (%s)", out)
 	assert.Contains(t, string(out), "postgres "+addr+"/postgres is up to date", "migrate")
 
@@ -80,16 +80,16 @@ func TestGatewaysOnPostgres(t *testing.T) {
 	_, other, _ := startGateway(t, "--upstream", up.URL, "--store", store, "--listen", "127.0.0.1:0")
 	for i := range 10 {
 		key := fmt.Sprint("k", i)
-		status, body, _ := post(t, []string{base, other}[i%2], key)
+		status, body, _ := postPayment(t, []string{base, other}[i%2], key)
 		assert.Equal(t, status, 201, "the first (%s)", body)
-		status, _, header := post(t, []string{other, base}[i%2], key)
+		status, _, header := postPayment(t, []string{other, base}[i%2], key)
 		assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "a repeat at the other gateway")
 		assert.Equal(t, effects(key), int64(1), "effects")
 	}
-	kill(first)
-	status, _, header := post(t, other, "k0")
+	killProcess(first)
+	status, _, header := postPayment(t, other, "k0")
 	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "after one was killed")
-	out, err = command(t, "keys", "--store", store, "list", "--state", "completed").CombinedOutput()
+	out, err = newCommand(t, "keys", "--store", store, "list", "--state", "completed").CombinedOutput()
 	assert.NoError(t, err, "keys list (%s)", out)
 	assert.Equal(t, strings.Count(string(out), "completed"), 10, "records: %s", out)
 	assert.True(t, !strings.Contains(log.String()+string(out), "pass-word"), "no password: %s", log)
@@ -103,7 +103,7 @@ func TestGatewaysOnPostgres(t *testing.T) {
 		"postgres://retrysafe:pass-wo rd@" + addr + "/postgres":                    "address cannot be read",
 		"postgres:pass-word": "address cannot be read",
 	} {
-		out, err := command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
+		out, err := newCommand(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
 		assert.True(t, err != nil, "%s: it ends with an error", name)
 		assert.Contains(t, string(out), want, "%s", name)
 		assert.True(t, !strings.Contains(string(out), "pass-") && !strings.Contains(string(out), "wrong-"), "no password: %s", out)
@@ -117,18 +117,18 @@ func TestMigratePrints(t *testing.T) {
 		"postgres://nobody@127.0.0.1:1/none":        "id        bytea    NOT NULL PRIMARY KEY",
 		"sqlite:" + filepath.Join(t.TempDir(), "x"): `CREATE TABLE "retrysafe_records_limits"`,
 	} {
-		out, err := command(t, "migrate", "--print", "--store", name).CombinedOutput()
+		out, err := newCommand(t, "migrate", "--print", "--store", name).CombinedOutput()
 		assert.NoError(t, err, "%s (%s)", name, out)
 		assert.Contains(t, string(out), want, "%s", name)
 	}
 	path := filepath.Join(t.TempDir(), "app.db")
 	for range 2 {
-		out, err := command(t, "migrate", "--store", "sqlite:"+path).CombinedOutput()
+		out, err := newCommand(t, "migrate", "--store", "sqlite:"+path).CombinedOutput()
 		assert.NoError(t, err, "migrate (%s)", out)
 	}
 	_, err := os.Stat(path)
 	assert.NoError(t, err, "the file")
-	out, err := command(t, "migrate", "--store", "redis://127.0.0.1").CombinedOutput()
+	out, err := newCommand(t, "migrate", "--store", "redis://127.0.0.1").CombinedOutput()
 	assert.True(t, err != nil, "migrate of Redis")
 	assert.Contains(t, string(out), "have tables", "migrate of Redis")
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // TestKeysQuota: an operator sees what a tenant uses, and looking uses nothing.
@@ -29,7 +29,7 @@ func TestKeysQuota(t *testing.T) {
 	assert.True(t, err == nil && got.OK, "charge: %v %v", got, err)
 	quota := func(args ...string) string {
 		t.Helper()
-		out, err := command(t, append([]string{"keys", "--store", "sqlite:" + path, "quota"}, args...)...).CombinedOutput()
+		out, err := newCommand(t, append([]string{"keys", "--store", "sqlite:" + path, "quota"}, args...)...).CombinedOutput()
 		assert.NoError(t, err, "quota: %s", out)
 		return string(out)
 	}

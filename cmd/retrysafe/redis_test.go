@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/redisstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // startRedis starts a server for this test only, with a password.
@@ -45,7 +45,7 @@ func startRedis(t *testing.T, args ...string) (addr string) {
 // records. No password is shown.
 func TestGatewaysOnRedis(t *testing.T) {
 	t.Parallel()
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	addr := startRedis(t)
 	store := "redis://:pass-word@" + addr
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
@@ -54,19 +54,19 @@ func TestGatewaysOnRedis(t *testing.T) {
 	_, other, _ := startGateway(t, "--upstream", up.URL, "--store", store, "--listen", "127.0.0.1:0")
 	for i := range 10 {
 		key := fmt.Sprint("k", i)
-		status, body, _ := post(t, []string{base, other}[i%2], key)
+		status, body, _ := postPayment(t, []string{base, other}[i%2], key)
 		assert.Equal(t, status, 201, "the first (%s)", body)
-		status, _, header := post(t, []string{other, base}[i%2], key)
+		status, _, header := postPayment(t, []string{other, base}[i%2], key)
 		assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "a repeat at the other gateway")
 		assert.Equal(t, effects(key), int64(1), "effects")
 	}
-	kill(first)
-	status, _, header := post(t, other, "k0")
+	killProcess(first)
+	status, _, header := postPayment(t, other, "k0")
 	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "after one was killed")
-	out, err := command(t, "keys", "--store", store, "list", "--state", "completed").CombinedOutput()
+	out, err := newCommand(t, "keys", "--store", store, "list", "--state", "completed").CombinedOutput()
 	assert.NoError(t, err, "keys list (%s)", out)
 	assert.Equal(t, strings.Count(string(out), "completed"), 10, "records: %s", out)
-	released, err := command(t, "keys", "--store", store, "release", "k0", "--fence", "1", "--reason", "x").CombinedOutput()
+	released, err := newCommand(t, "keys", "--store", store, "release", "k0", "--fence", "1", "--reason", "x").CombinedOutput()
 	assert.True(t, err != nil && !strings.Contains(string(released), "WARN"), "a command that does not serve does not warn about the server: %s", released)
 	assert.True(t, !strings.Contains(log.String()+string(out), "pass-word"), "no password: %s", log)
 
@@ -77,13 +77,13 @@ func TestGatewaysOnRedis(t *testing.T) {
 		"redis+sentinel://" + addr:     "name of the primary",
 		"redis://:wrong-word@" + "a b": "no host and port",
 	} {
-		out, err := command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
+		out, err := newCommand(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", name, "--listen", "127.0.0.1:0").CombinedOutput()
 		assert.True(t, err != nil, "%s: it ends with an error", name)
 		assert.Contains(t, string(out), want, "%s", name)
 		assert.True(t, !strings.Contains(string(out), "-word"), "no password: %s", out)
 	}
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
-	out, err = command(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", "redis://:pass-word@"+evicting, "--listen", "127.0.0.1:0").CombinedOutput()
+	out, err = newCommand(t, "gateway", "--namespace", "app", "--upstream", up.URL, "--store", "redis://:pass-word@"+evicting, "--listen", "127.0.0.1:0").CombinedOutput()
 	assert.True(t, err != nil && strings.Contains(string(out), "allkeys-lru") && strings.Contains(string(out), "allow_eviction: true"), "a server that evicts: %s", out)
 }
 
@@ -101,7 +101,7 @@ func leastRights(t *testing.T) []string {
 // every right and as one with those of docs/stores.md alone.
 func TestHostedRedis(t *testing.T) {
 	t.Parallel()
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	users := append([]string{"--rename-command", "CONFIG", "", "--user", "ann", "on", ">pass-word"}, leastRights(t)...)
 	addr := startRedis(t, users...)
 	for user, warned := range map[string]bool{"": false, "ann": true} {
@@ -111,7 +111,7 @@ func TestHostedRedis(t *testing.T) {
 		_, base, log := startGateway(t, "--config", config, "--store", store, "--listen", "127.0.0.1:0")
 		key := "of-user-" + user
 		for i := range 2 {
-			status, body, header := post(t, base, key)
+			status, body, header := postPayment(t, base, key)
 			assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), []string{"201", "201true"}[i], "%q: request %d (%s; %s)", user, i, body, log)
 		}
 		assert.Equal(t, effects(key), int64(1), "%q: effects", user)
@@ -119,6 +119,9 @@ func TestHostedRedis(t *testing.T) {
 		for _, args := range [][]string{
 			{"keys", "list"},
 			{"keys", "list", "--in-doubt"},
+			{"keys", "list", "--namespace", "app", "--answer-text", "order", "--reason", "x", "--no-secret"},
+			{"keys", "export", "--namespace", "app", "--tenant", "nobody", "--reason", "x", "--no-secret"},
+			{"keys", "forget", "--namespace", "app", "--tenant", "nobody", "--reason", "x", "--no-secret"},
 			{"keys", "show", key},
 			{"keys", "quota"},
 			{"keys", "release", key, "--fence", "1", "--reason", "x"},
@@ -127,9 +130,9 @@ func TestHostedRedis(t *testing.T) {
 			{"secret", "check", "--namespace", "app"},
 			{"dlq", "list", "--broker", store, "--queue", "rs:orders/stock", "--store", "none"},
 		} {
-			c := command(t, args...)
+			c := newCommand(t, args...)
 			c.Env = append(c.Environ(), "RETRYSAFE_STORE="+store)
-			out, code := ended(t, c)
+			out, code := runToEnd(t, c)
 			refused := strings.Contains(out, "NOPERM") || strings.Contains(out, "unknown command") || strings.Contains(out, "may not")
 			if args[0] == "dlq" && warned {
 				assert.True(t, refused && strings.Contains(out, "commands that begin with X"), "%q: %v needs other rights: %s", user, args, out)
@@ -144,7 +147,7 @@ func TestHostedRedis(t *testing.T) {
 func TestRedisOverTLS(t *testing.T) {
 	// Not parallel: it sets an environment variable that children inherit.
 	dir := t.TempDir()
-	_, _ = certificate(t, dir, 7)
+	_, _ = writeCertificate(t, dir, 7)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	path, err := exec.LookPath("redis-server")
 	assert.NoError(t, err, "redis-server is not installed: apt-get install -y redis-server")
@@ -165,19 +168,19 @@ func TestRedisOverTLS(t *testing.T) {
 		}
 		return err == nil
 	}, "redis-server listens: "+said.String())
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	t.Setenv("SSL_CERT_FILE", cert)
 	config := filepath.Join(dir, "gateway.yaml")
 	assert.NoError(t, os.WriteFile(config, []byte("upstream: "+up.URL+"\ndefaults: {limits: {live: 1, bytes: 1MiB}}\n"), 0o600), "configuration")
 	_, base, log := startGateway(t, "--config", config, "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "--listen", "127.0.0.1:0")
 	for i := range 2 {
-		status, body, header := post(t, base, "k")
+		status, body, header := postPayment(t, base, "k")
 		assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), []string{"201", "201true"}[i], "request %d (%s; %s)", i, body, log)
 	}
 	assert.Equal(t, effects("k"), int64(1), "effects")
-	status, body, _ := post(t, base, "another")
+	status, body, _ := postPayment(t, base, "another")
 	assert.Equal(t, status, 429, "a key over the limit (%s; %s)", body, log)
-	out, err := command(t, "keys", "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "list").CombinedOutput()
+	out, err := newCommand(t, "keys", "--store", "rediss://ann:pass-word@127.0.0.1:"+port, "list").CombinedOutput()
 	assert.NoError(t, err, "keys list (%s)", out)
 	assert.Contains(t, string(out), "completed", "keys list")
 }
@@ -192,8 +195,8 @@ func TestDemoOnRedis(t *testing.T) {
 	}
 	d := startDemo(t, t.TempDir(), "--listen", "127.0.0.1:0", "--store", store)
 	doubtOnPage(t, d, "pass-word")
-	d.send(t, "/press", `{"how":"killed","times":1}`) // a doubt that is not resolved
-	d.until(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && told(s) })
+	d.sendPost(t, "/press", `{"how":"killed","times":1}`) // a doubt that is not resolved
+	d.awaitState(t, "the kill", func(s demoState) bool { return !s.Gateway.Up && allAnswered(s) })
 	assert.NoError(t, d.process.Process.Signal(os.Interrupt), "interrupt")
 	assert.NoError(t, d.process.Wait(), "exit code")
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // depot is a store with calls that were abandoned after a step.
@@ -44,10 +44,10 @@ func newDepot(t *testing.T) *depot {
 	return &depot{t, "sqlite:" + path, s, db, retrysafe.Policy{Lease: time.Minute, OnDoubt: retrysafe.Reexecute}}
 }
 
-// abandon leaves a call half-done: it is released after its first step.
-func (d *depot) abandon(id string, opts ...retrysafe.StepOption) {
+// abandonCall leaves a call half-done: it is released after its first step.
+func (d *depot) abandonCall(id string, opts ...retrysafe.StepOption) {
 	d.t.Helper()
-	_, err := d.call(id, func(ctx context.Context, in box) (string, error) {
+	_, err := d.runCall(id, func(ctx context.Context, in box) (string, error) {
 		_, err := retrysafe.Step(ctx, "pay", func(context.Context) (string, error) { return "paid-secret", nil })
 		assert.NoError(d.t, err, "step")
 		_, err = retrysafe.Step(ctx, "pack", func(context.Context) (string, error) { return "", errors.New("no boxes") }, opts...)
@@ -56,38 +56,38 @@ func (d *depot) abandon(id string, opts ...retrysafe.StepOption) {
 	assert.True(d.t, err != nil, "a call that is abandoned")
 }
 
-func (d *depot) call(id string, work func(context.Context, box) (string, error)) (retrysafe.Result[string], error) {
+func (d *depot) runCall(id string, work func(context.Context, box) (string, error)) (retrysafe.Result[string], error) {
 	e := retrysafe.New(d.store, &retrysafe.Options{Namespace: "app", Policy: d.now, Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	defer func() { _ = e.Shutdown(context.Background()) }()
 	return retrysafe.NewOperation(e, "send", work, nil).Resumable().Do(d.t.Context(), "ann", id, box{To: id})
 }
 
-// answer returns what a duplicate of a finished call gets.
-func (d *depot) answer(id string) string {
+// storedAnswer returns what a duplicate of a finished call gets.
+func (d *depot) storedAnswer(id string) string {
 	d.t.Helper()
-	res, err := d.call(id, func(context.Context, box) (string, error) { return "", errors.New("it is not finished") })
+	res, err := d.runCall(id, func(context.Context, box) (string, error) { return "", errors.New("it is not finished") })
 	assert.NoError(d.t, err, "the repeat of a finished call")
 	return res.Value
 }
 
-func (d *depot) record(id string) retrysafe.Record {
+func (d *depot) lookupRecord(id string) retrysafe.Record {
 	d.t.Helper()
 	rec, err := d.store.Lookup(d.t.Context(), storeapi.StoreKey{Namespace: "app", Layer: "fn", Key: retrysafe.Key{Tenant: "ann", Operation: "send", ID: id}})
 	assert.NoError(d.t, err, "lookup")
 	return rec
 }
 
-// run runs the command, and returns its output and exit code.
-func (d *depot) run(args ...string) (string, int) {
+// runResume runs the command, and returns its output and exit code.
+func (d *depot) runResume(args ...string) (string, int) {
 	d.t.Helper()
-	c := command(d.t, append(args, "--store", d.name)...)
+	c := newCommand(d.t, append(args, "--store", d.name)...)
 	c.Env = append(c.Env, "RETRYSAFE_SECRET=a secret of tests")
-	return ended(d.t, c)
+	return runToEnd(d.t, c)
 }
 
-func (d *depot) finish(args ...string) string {
+func (d *depot) finishAll(args ...string) string {
 	d.t.Helper()
-	out, code := d.run(append([]string{"resume", "--operation", "send", "--once", "--backoff", "1ms"}, args...)...)
+	out, code := d.runResume(append([]string{"resume", "--operation", "send", "--once", "--backoff", "1ms"}, args...)...)
 	assert.Equal(d.t, code, 0, "exit code of resume %v: %s", args, out)
 	return out
 }
@@ -96,19 +96,19 @@ func (d *depot) finish(args ...string) string {
 func TestResumeShows(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
-	d.abandon("key-secret-a")
-	d.abandon("key-secret-b", retrysafe.AtMostOnce())
-	out, code := d.run("resume")
+	d.abandonCall("key-secret-a")
+	d.abandonCall("key-secret-b", retrysafe.AtMostOnce())
+	out, code := d.runResume("resume")
 	assert.True(t, code == 0 && strings.Count(out, "\n") == 3 && strings.Contains(out, "pay; begun: pack") && !strings.Contains(out, "-secret"), "the list: %s", out)
-	out, _ = d.run("resume", "--json")
+	out, _ = d.runResume("resume", "--json")
 	assert.True(t, strings.Contains(out, `"steps":["pay"],"begun":["pack"],"input":true`), "in JSON: %s", out)
 	_, hash, _ := strings.Cut(out, `"hash":"`)
 	hash, _, _ = strings.Cut(hash, `"`)
-	out, _ = d.run("keys", "show", hash)
+	out, _ = d.runResume("keys", "show", hash)
 	assert.True(t, strings.Contains(out, "steps done  pay") && !strings.Contains(out, "-secret"), "keys show: %s", out)
-	out, _ = d.run("keys", "show", "--reveal", "--reason", "x", hash)
+	out, _ = d.runResume("keys", "show", "--reveal", "--reason", "x", hash)
 	assert.True(t, strings.Contains(out, "step pay\n  \"paid-secret\"") && strings.Contains(out, `{"To":"key-secret-`), "what --reveal shows: %s", out)
-	out, _ = d.run("resume", "--operation", "other")
+	out, _ = d.runResume("resume", "--operation", "other")
 	assert.Equal(t, strings.Count(out, "\n"), 1, "lines for another operation")
 }
 
@@ -117,38 +117,38 @@ func TestResumeExec(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
 	told := filepath.Join(t.TempDir(), "told")
-	d.abandon("bob")
-	out := d.finish("--exec", `cat > `+told+`; echo "$RETRYSAFE_KEY $RETRYSAFE_TENANT $RETRYSAFE_OPERATION $RETRYSAFE_ATTEMPT $RETRYSAFE_STEPS [$RETRYSAFE_SECRET]" >> `+told+`; echo '"sent"'`)
+	d.abandonCall("bob")
+	out := d.finishAll("--exec", `cat > `+told+`; echo "$RETRYSAFE_KEY $RETRYSAFE_TENANT $RETRYSAFE_OPERATION $RETRYSAFE_ATTEMPT $RETRYSAFE_STEPS [$RETRYSAFE_SECRET]" >> `+told+`; echo '"sent"'`)
 	assert.True(t, strings.Contains(out, "executed attempt 2") && strings.Contains(out, "found 1: finished 1,"), "what it says: %s", out)
 	text, err := os.ReadFile(told)
 	assert.NoError(t, err, "what the command was told")
 	assert.Equal(t, string(text), `{"To":"bob"}bob ann send 2 ["pay"] []`+"\n", "what the command was told")
-	assert.Equal(t, d.answer("bob"), "sent", "what a repeat gets")
+	assert.Equal(t, d.storedAnswer("bob"), "sent", "what a repeat gets")
 	for _, c := range []struct {
 		id, command string
 		state       retrysafe.State
 		doubt       bool
 	}{
 		{"not done", "exit 75", retrysafe.StateReleased, false},
-		{"nobody knows", "exit 3", retrysafe.StateInProgress, true},
+		{"unknown outcome", "exit 3", retrysafe.StateInProgress, true},
 		{"killed", "kill -9 $$", retrysafe.StateInProgress, true},
 		{"too slow", "sleep 60", retrysafe.StateInProgress, true},
 	} {
 		d := newDepot(t)
-		d.abandon(c.id)
+		d.abandonCall(c.id)
 		timeout := "20s"
 		if c.id == "too slow" {
 			timeout = "1s"
 		}
-		out := d.finish("--exec", c.command, "--lease", "30s", "--timeout", timeout)
-		rec := d.record(c.id)
+		out := d.finishAll("--exec", c.command, "--lease", "30s", "--timeout", timeout)
+		rec := d.lookupRecord(c.id)
 		assert.True(t, rec.State == c.state && rec.InDoubt() == c.doubt, "%s: the record is %v; %s", c.id, rec, out)
 		p, err := retrysafe.ProgressOf(&rec)
 		assert.True(t, err == nil && len(p.Steps) == 1 && p.Input.Kept, "%s: what was done stays: %+v %v", c.id, p, err)
-		out = d.finish("--exec", "exit 75", "--max-attempts", "2")
+		out = d.finishAll("--exec", "exit 75", "--max-attempts", "2")
 		assert.Contains(t, out, "given up 1", "a second pass")
-		assert.Equal(t, d.record(c.id).Cause, "attempts", "%s: cause in the end", c.id)
-		assert.Contains(t, d.finish("--exec", "exit 75", "--max-attempts", "2"), "found 0", "a third pass")
+		assert.Equal(t, d.lookupRecord(c.id).Cause, "attempts", "%s: cause in the end", c.id)
+		assert.Contains(t, d.finishAll("--exec", "exit 75", "--max-attempts", "2"), "found 0", "a third pass")
 	}
 }
 
@@ -157,38 +157,38 @@ func TestResumeExec(t *testing.T) {
 func TestResumeAudit(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
-	d.abandon("done")
+	d.abandonCall("done")
 	touched := filepath.Join(t.TempDir(), "touched")
-	d.finish("--exec", `echo '"sent"'`, "--by", "ann", "--reason", "the bank is back")
-	d.abandon("not done")
-	d.finish("--exec", "exit 75", "--by", "ann")
-	d.finish("--exec", "exit 3", "--by", "ann")
-	d.finish("--exec", "touch "+touched, "--by", "bob", "--max-attempts", "3")
+	d.finishAll("--exec", `echo '"sent"'`, "--by", "ann", "--reason", "the bank is back")
+	d.abandonCall("not done")
+	d.finishAll("--exec", "exit 75", "--by", "ann")
+	d.finishAll("--exec", "exit 3", "--by", "ann")
+	d.finishAll("--exec", "touch "+touched, "--by", "bob", "--max-attempts", "3")
 	want := []string{
 		"bob resume attempt 4: given up, in-doubt: done", "bob resume attempt 4: given up, in-doubt: begun",
 		"ann resume attempt 3: in-doubt: done", "ann resume attempt 3, by --exec: begun",
 		"ann resume attempt 2: released: done", "ann resume attempt 2, by --exec: begun",
 		"ann resume attempt 2: completed: done (the bank is back)", "ann resume attempt 2, by --exec: begun (the bank is back)",
 	}
-	audited(t, d.store, "app", want...)
+	assertAudited(t, d.store, "app", want...)
 	entries := auditEntries(t, d.store, "app", 1)
-	rec := d.record("not done")
+	rec := d.lookupRecord("not done")
 	assert.Equal(t, rec.Cause, "attempts", "cause of the one that was given up")
-	out, _ := d.run("keys", "show", "not done")
+	out, _ := d.runResume("keys", "show", "not done")
 	assert.Contains(t, out, entries[0].Object, "the hash in the log")
-	out, code := d.run("resume", "--operation", "send", "--once", "--exec", "true", "--by", "a\nb")
+	out, code := d.runResume("resume", "--operation", "send", "--once", "--exec", "true", "--by", "a\nb")
 	assert.Equal(t, code, 2, "a name with a line break: %s", out)
 
-	d.abandon("no log")
+	d.abandonCall("no log")
 	_, err := d.db.ExecContext(t.Context(), `CREATE TRIGGER no_log BEFORE INSERT ON retrysafe_records BEGIN SELECT RAISE(ABORT, 'no room'); END`)
 	assert.NoError(t, err, "trigger")
-	out = d.finish("--exec", "touch "+touched, "--by", "bob")
+	out = d.finishAll("--exec", "touch "+touched, "--by", "bob")
 	assert.Contains(t, out, "unfinished 1", "a pass without a log")
 	_, err = os.Stat(touched)
 	assert.ErrorIs(t, err, os.ErrNotExist, "the command was not run")
-	assert.Equal(t, d.record("no log").State, retrysafe.StateReleased, "state")
-	audited(t, d.store, "app", want...)
-	out, _ = d.run("resume")
+	assert.Equal(t, d.lookupRecord("no log").State, retrysafe.StateReleased, "state")
+	assertAudited(t, d.store, "app", want...)
+	out, _ = d.runResume("resume")
 	assert.Contains(t, out, "pay", "the list needs no log")
 }
 
@@ -196,12 +196,12 @@ func TestResumeAudit(t *testing.T) {
 func TestResumeAtMostOnce(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
-	d.abandon("bob", retrysafe.AtMostOnce())
+	d.abandonCall("bob", retrysafe.AtMostOnce())
 	touched := filepath.Join(t.TempDir(), "touched")
-	d.finish("--exec", "touch "+touched)
+	d.finishAll("--exec", "touch "+touched)
 	_, err := os.Stat(touched)
 	assert.ErrorIs(t, err, os.ErrNotExist, "the command was not run")
-	rec := d.record("bob")
+	rec := d.lookupRecord("bob")
 	assert.True(t, rec.InDoubt(), "somebody has to look: %v", rec)
 }
 
@@ -209,13 +209,13 @@ func TestResumeAtMostOnce(t *testing.T) {
 func TestResumeEnds(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t)
-	d.abandon("bob")
-	d.abandon("cy")
-	out, code := d.run("resume", "--operation", "send", "--backoff", "1ms", "--every", "10ms", "--parallel", "1", "--exec", `kill -TERM $PPID; cat; sleep 0.1`)
+	d.abandonCall("bob")
+	d.abandonCall("cy")
+	out, code := d.runResume("resume", "--operation", "send", "--backoff", "1ms", "--every", "10ms", "--parallel", "1", "--exec", `kill -TERM $PPID; cat; sleep 0.1`)
 	assert.True(t, code == 0 && strings.Count(out, "executed attempt 2") == 1, "exit code %d: %s", code, out)
 	states := map[retrysafe.State]int{}
 	for _, id := range []string{"bob", "cy"} {
-		states[d.record(id).State]++
+		states[d.lookupRecord(id).State]++
 	}
 	assert.Equal(t, states, map[retrysafe.State]int{retrysafe.StateCompleted: 1, retrysafe.StateReleased: 1}, "states")
 }
@@ -249,7 +249,7 @@ func TestResumePost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDepot(t)
-			d.abandon("bob")
+			d.abandonCall("bob")
 			requests := 0
 			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				requests++
@@ -259,16 +259,16 @@ func TestResumePost(t *testing.T) {
 				c.answer(w)
 			}))
 			t.Cleanup(up.Close)
-			d.finish("--post", up.URL)
-			rec := d.record("bob")
+			d.finishAll("--post", up.URL)
+			rec := d.lookupRecord("bob")
 			assert.True(t, rec.State == c.state && rec.InDoubt() == c.doubt, "the record is %v", rec)
 			assert.Equal(t, requests, 1, "requests")
 		})
 	}
 	d := newDepot(t)
-	d.abandon("bob")
-	d.finish("--post", "http://127.0.0.1:1/")
-	assert.Equal(t, d.record("bob").State, retrysafe.StateReleased, "state where nobody listens")
+	d.abandonCall("bob")
+	d.finishAll("--post", "http://127.0.0.1:1/")
+	assert.Equal(t, d.lookupRecord("bob").State, retrysafe.StateReleased, "state where nobody listens")
 }
 
 // TestResumeMistakes: calls that make no sense are errors that say why.
@@ -282,7 +282,7 @@ func TestResumeMistakes(t *testing.T) {
 		{"--rate", "-1"},
 		{"--exec", "true", "--operation", "send", "--lease", "1ms"},
 	} {
-		out, code := d.run(append([]string{"resume"}, args...)...)
+		out, code := d.runResume(append([]string{"resume"}, args...)...)
 		assert.True(t, code == 2, "%v: exit code %d: %s", args, code, out)
 	}
 }

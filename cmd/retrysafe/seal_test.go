@@ -36,7 +36,7 @@ func TestSealedGateway(t *testing.T) {
 	keys, config, store := filepath.Join(dir, "seal.json"), filepath.Join(dir, "gateway.yaml"), "sqlite:"+filepath.Join(dir, "r.db")
 	run := func(want int, args ...string) string {
 		t.Helper()
-		out, code := ended(t, command(t, args...))
+		out, code := runToEnd(t, newCommand(t, args...))
 		assert.Equal(t, code, want, "%v: %s", args, out)
 		return out
 	}
@@ -46,7 +46,7 @@ func TestSealedGateway(t *testing.T) {
 	process, base, log := startGateway(t, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", store, "--config", config)
 	answered := func(what string) {
 		t.Helper()
-		status, body, header := post(t, base, "k")
+		status, body, header := postPayment(t, base, "k")
 		assert.Equal(t, fmt.Sprint(status, body, header.Get("X-Account")), "200body-plaintextheader-plaintext", "%s", what)
 	}
 	answered("the first")
@@ -69,7 +69,7 @@ func TestSealedGateway(t *testing.T) {
 	assert.NoError(t, os.WriteFile(keys, []byte(both), 0o600), "keys")
 	assert.Contains(t, run(0, append([]string{"seal", "rewrap"}, sealed...)...), "1 data keys", "rewrap")
 	assert.Contains(t, run(0, append([]string{"seal", "rewrap"}, sealed...)...), "0 data keys", "rewrap again")
-	status, body, _ := post(t, base, "k")
+	status, body, _ := postPayment(t, base, "k")
 	assert.True(t, status == 409 && strings.Contains(body, "answer-not-kept"), "the gateway does not have the new key yet: %d %s", status, body)
 	assert.NoError(t, os.WriteFile(keys, []byte(second), 0o600), "keys")
 	hangUp(t, process, log, "configuration reloaded")
@@ -77,7 +77,7 @@ func TestSealedGateway(t *testing.T) {
 
 	run(1, append([]string{"seal", "forget", "--namespace", "app", "--tenant", "globall", "--reason", "the customer asks"}, sealed...)...)
 	run(0, append([]string{"seal", "forget", "--namespace", "app", "--tenant", "global", "--reason", "the customer asks"}, sealed...)...)
-	status, body, _ = post(t, base, "k")
+	status, body, _ = postPayment(t, base, "k")
 	assert.True(t, status == 409 && strings.Contains(body, "answer-not-kept") && !strings.Contains(body, "plaintext"), "after it was forgotten: %d %s", status, body)
 	shown = run(0, append([]string{"keys", "show", "--reveal", "--reason", "x", name}, sealed...)...)
 	assert.True(t, strings.Contains(shown, "completed") && strings.Contains(shown, "forgotten") && !strings.Contains(shown, "plaintext"), "after it was forgotten: %s", shown)
@@ -92,19 +92,19 @@ func TestSealedAudit(t *testing.T) {
 	t.Cleanup(up.Close)
 	dir := t.TempDir()
 	keys, config, store := filepath.Join(dir, "seal.json"), filepath.Join(dir, "gateway.yaml"), "sqlite:"+filepath.Join(dir, "r.db")
-	first, code := ended(t, command(t, "seal", "keygen", "first"))
+	first, code := runToEnd(t, newCommand(t, "seal", "keygen", "first"))
 	assert.Equal(t, code, 0, "keygen: %s", first)
 	assert.NoError(t, os.WriteFile(keys, []byte(first), 0o600), "keys")
 	assert.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "seal: {keys: %s, only_sealed: true}\noperators: {}\nroutes: [{match: POST /orders, tenant: global}]\n", keys), 0o600), "configuration")
 	address := "127.0.0.1:" + freePorts(t, 1)[0]
 	_, base, log := startGateway(t, "--listen", "127.0.0.1:0", "--admin", address, "--upstream", up.URL, "--store", store, "--config", config)
 	for id, sealed := range map[string][]string{"plain": nil, "sealed": {"--seal-keys", keys}} {
-		status, body, _ := post(t, base, id)
+		status, body, _ := postPayment(t, base, id)
 		assert.Equal(t, status, 502, "%s: %s", id, body)
-		shown, _ := ended(t, command(t, "keys", "show", "--store", store, id))
+		shown, _ := runToEnd(t, newCommand(t, "keys", "show", "--store", store, id))
 		_, fence, _ := strings.Cut(shown, "\nfence")
 		args := append([]string{"keys", "release", id, "--store", store, "--by", id, "--reason", "x", "--fence", strings.Fields(fence)[0]}, sealed...)
-		out, code := ended(t, command(t, args...))
+		out, code := runToEnd(t, newCommand(t, args...))
 		assert.Equal(t, code, 0, "release: %s", out)
 	}
 	got := map[string]int{}
@@ -129,9 +129,9 @@ func TestSealBadCalls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	keys, file := filepath.Join(dir, "seal.json"), filepath.Join(dir, "r.db")
-	out, err := command(t, "seal", "keygen", "a").Output()
+	out, err := newCommand(t, "seal", "keygen", "a").Output()
 	assert.NoError(t, errors.Join(err, os.WriteFile(keys, out, 0o600)), "keys")
-	out, err = command(t, "migrate", "--store", "sqlite:"+file).CombinedOutput()
+	out, err = newCommand(t, "migrate", "--store", "sqlite:"+file).CombinedOutput()
 	assert.NoError(t, err, "migrate: %s", out)
 	for name, tt := range map[string]struct {
 		args []string
@@ -152,7 +152,7 @@ func TestSealBadCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := command(t, tt.args...).CombinedOutput()
+			out, err := newCommand(t, tt.args...).CombinedOutput()
 			var exit *exec.ExitError
 			assert.True(t, errors.As(err, &exit) && exit.ExitCode() == tt.code, "it ends with %d: %v (%s)", tt.code, err, out)
 			assert.Contains(t, string(out), tt.want, "what it says")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sealstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // TestSealAudit: seal rewrap and seal forget are in the audit log, which stays readable when all
@@ -19,7 +19,7 @@ import (
 func TestSealAudit(t *testing.T) {
 	t.Parallel()
 	name, _, db, inner := recordsInDoubt(t)
-	first, code := ended(t, command(t, "seal", "keygen", "first"))
+	first, code := runToEnd(t, newCommand(t, "seal", "keygen", "first"))
 	assert.Equal(t, code, 0, "keygen: %s", first)
 	keys := filepath.Join(t.TempDir(), "seal.json")
 	assert.NoError(t, os.WriteFile(keys, []byte(first), 0o600), "keys")
@@ -45,7 +45,7 @@ func TestSealAudit(t *testing.T) {
 		return rec.Answer.Sealed()
 	}
 	seal := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"seal", args[0], "--store", name, "--seal-keys", keys, "--namespace", "shop", "--by", "ann"}, args[1:]...)...))
+		return runToEnd(t, newCommand(t, append([]string{"seal", args[0], "--store", name, "--seal-keys", keys, "--namespace", "shop", "--by", "ann"}, args[1:]...)...))
 	}
 	out, code := seal("rewrap")
 	assert.Equal(t, code, 0, "rewrap: %s", out)
@@ -62,7 +62,7 @@ func TestSealAudit(t *testing.T) {
 		assert.True(t, sealed(tenant), "the answer of %q is not opened any more", tenant)
 	}
 	log := sealstore.New(inner, ring, &sealstore.Options{OnlySealed: true})
-	audited(t, log, "shop",
+	assertAudited(t, log, "shop",
 		"ann forget : done (the customer asks)", "ann forget : begun (the customer asks)",
 		"ann forget : done (the customer asks)", "ann forget : begun (the customer asks)",
 		"ann rewrap 0 data keys: done", "ann rewrap : begun")

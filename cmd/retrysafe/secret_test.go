@@ -14,9 +14,9 @@ func TestKeysWithoutSecret(t *testing.T) {
 	t.Parallel()
 	store := "redis://:pass-word@" + startRedis(t)
 	keys := func(args ...string) (string, int) {
-		c := command(t, append([]string{"keys", "--store", store}, args...)...)
+		c := newCommand(t, append([]string{"keys", "--store", store}, args...)...)
 		c.Env = append(os.Environ(), asCommand+"=1", "RETRYSAFE_SECRET=")
-		return ended(t, c)
+		return runToEnd(t, c)
 	}
 	out, code := keys("list")
 	assert.True(t, code == 0 && strings.Contains(out, "RETRYSAFE_SECRET is not set"), "list: %s", out)

@@ -16,9 +16,9 @@ func TestSecretEnds(t *testing.T) {
 	const secret = "sixteen bytes and more"
 	store := "sqlite:" + filepath.Join(t.TempDir(), "r.db")
 	with := func(secret string, args ...string) (string, int) {
-		c := command(t, args...)
+		c := newCommand(t, args...)
 		c.Env = append(os.Environ(), asCommand+"=1", "RETRYSAFE_SECRET="+secret)
-		return ended(t, c)
+		return runToEnd(t, c)
 	}
 	for _, args := range [][]string{
 		{"gateway", "--upstream", "http://127.0.0.1:1", "--store", store},

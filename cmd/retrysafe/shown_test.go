@@ -8,7 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 // forged is what a service that was taken over answers.
@@ -19,9 +19,9 @@ const forged = "é\t\x1b[2J\x9b1A\u202e\r\nstate  completed\nx\n"
 func TestKeysRevealEscapes(t *testing.T) {
 	t.Parallel()
 	name, _, _, store := recordsInDoubt(t)
-	answered(t, store, "order-1", forged)
+	storeAnswered(t, store, "order-1", forged)
 	show := func(args ...string) (string, int) {
-		return ended(t, command(t, append([]string{"keys", "show", "--store", name, "order-1"}, args...)...))
+		return runToEnd(t, newCommand(t, append([]string{"keys", "show", "--store", name, "order-1"}, args...)...))
 	}
 	out, code := show("--reveal", "--reason", "x")
 	assert.Equal(t, code, 0, "show: %s", out)
@@ -33,8 +33,8 @@ func TestKeysRevealEscapes(t *testing.T) {
 	assert.True(t, code == 2 && strings.Contains(out, "--reveal"), "--raw alone: %s", out)
 }
 
-// answered stores a completed record with an answer in the store of recordsInDoubt.
-func answered(t *testing.T, store *sqlstore.Store, id, body string) {
+// storeAnswered stores a completed record with an answer in the store of recordsInDoubt.
+func storeAnswered(t *testing.T, store *sqlstore.Store, id, body string) {
 	t.Helper()
 	e := retrysafe.New(store, &retrysafe.Options{Namespace: "shop", Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 	key := retrysafe.Key{Operation: "POST /orders", ID: id}

@@ -20,14 +20,14 @@ const settling = lease
 // on. The attempt of a killed process is alive until its lease has expired. blockedBy returns the
 // longest time that a key was in progress after the death of its process.
 func (s *soak) blockedBy(op *operation) (longest time.Duration) {
-	works := s.service.works(op.key)
-	for _, q := range op.asks {
+	works := s.service.worksOf(op.key)
+	for _, q := range op.requests {
 		if !q.inProgress {
 			continue
 		}
 		var until, died time.Time
-		for _, r := range op.asks {
-			if !r.mayHold || !r.sent.Before(q.done) {
+		for _, r := range op.requests {
+			if !r.mayHoldKey || !r.sent.Before(q.done) {
 				continue
 			}
 			if end, death := s.endOf(&r, works, q.sent); end.After(until) {
@@ -35,7 +35,7 @@ func (s *soak) blockedBy(op *operation) (longest time.Duration) {
 			}
 		}
 		if over := q.sent.Sub(until); over > slack {
-			s.wrong(blocked, "key %s was in progress %v after the last attempt could be alive\n%s", op.key, over, s.history(op, works))
+			s.report(blocked, "key %s was in progress %v after the last attempt could be alive\n%s", op.key, over, s.historyOf(op, works))
 		}
 		if !died.IsZero() {
 			longest = max(longest, q.sent.Sub(died))
@@ -44,13 +44,13 @@ func (s *soak) blockedBy(op *operation) (longest time.Duration) {
 	return longest
 }
 
-// history returns the events of a key, in seconds since its first request.
-func (s *soak) history(op *operation, works []work) string {
+// historyOf returns the events of a key, in seconds since its first request.
+func (s *soak) historyOf(op *operation, works []work) string {
 	var text strings.Builder
-	first := op.asks[0].sent
+	first := op.requests[0].sent
 	at := func(t time.Time) float64 { return t.Sub(first).Seconds() }
-	for _, q := range op.asks {
-		fmt.Fprintf(&text, "asked %.2f to %.2f, in progress %v, may hold %v\n", at(q.sent), at(q.done), q.inProgress, q.mayHold)
+	for _, q := range op.requests {
+		fmt.Fprintf(&text, "asked %.2f to %.2f, in progress %v, may hold %v\n", at(q.sent), at(q.done), q.inProgress, q.mayHoldKey)
 	}
 	for _, w := range works {
 		fmt.Fprintf(&text, "the service worked %.2f to %.2f\n", at(w.begin), at(w.end))
@@ -63,7 +63,7 @@ func (s *soak) history(op *operation, works []work) string {
 
 // endOf returns the time when the attempt that r may have begun stops blocking its key. death, if
 // it is set, is when its process died.
-func (s *soak) endOf(r *ask, works []work, now time.Time) (end, death time.Time) {
+func (s *soak) endOf(r *callerRequest, works []work, now time.Time) (end, death time.Time) {
 	for _, k := range s.kills {
 		if k.After(r.sent) {
 			death = k

@@ -22,8 +22,8 @@ import (
 type operation struct {
 	key, path string
 
-	mu   sync.Mutex
-	asks []ask
+	mu       sync.Mutex
+	requests []callerRequest
 	// the first answer that a caller has read completely and that must be stored, or the one that
 	// an operator gave instead
 	seen  *answer
@@ -32,11 +32,11 @@ type operation struct {
 	large bool // a duplicate got an error that the answer was not kept
 }
 
-// ask is one request of a caller.
-type ask struct {
+// callerRequest is one request of a caller.
+type callerRequest struct {
 	sent, done time.Time
 	inProgress bool
-	mayHold    bool // its attempt may have been open when the caller left
+	mayHoldKey bool // its attempt may have been open when the caller left
 }
 
 // answer is what a caller received, to the last byte.
@@ -57,41 +57,41 @@ func (a *answer) String() string {
 	return fmt.Sprintf("%d, replayed %v, %d bytes %x, %s", a.status, a.replayed, a.size, a.sum[:4], a.fields)
 }
 
-func (a *answer) same(b *answer) bool {
+func (a *answer) equals(b *answer) bool {
 	return a.status == b.status && a.fields == b.fields && a.size == b.size && a.sum == b.sum
 }
 
 // ofOneTransfer are the fields that may differ in a duplicate's answer.
 var ofOneTransfer = []string{"Connection", "Content-Length", "Idempotency-Replayed", "Idempotency-Stored", "Set-Cookie", "Trailer", "Transfer-Encoding"}
 
-// payload returns the payload of the request with a key.
-func payload(key string) string {
+// payloadOf returns the payload of the request with a key.
+func payloadOf(key string) string {
 	return "payload of " + key + strings.Repeat(" and more", len(key)*10)
 }
 
-// ask sends the request of an operation once.
-func (s *soak) ask(ctx context.Context, op *operation) (*answer, ask, error) {
-	q := ask{sent: time.Now()}
-	a, err := s.send(ctx, op)
+// sendOnce sends the request of an operation once.
+func (s *soak) sendOnce(ctx context.Context, op *operation) (*answer, callerRequest, error) {
+	q := callerRequest{sent: time.Now()}
+	a, err := s.sendUntilAnswered(ctx, op)
 	q.done = time.Now()
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED): // nothing listens
 	case err != nil, a.problem == nil:
-		q.mayHold = true
+		q.mayHoldKey = true
 	default:
 		q.inProgress = a.problem.Code == "in-progress"
-		q.mayHold = !q.inProgress && a.problem.Code != "attempt-failed" && (a.problem.Code != "outcome-unknown" || a.status != 409)
+		q.mayHoldKey = !q.inProgress && a.problem.Code != "attempt-failed" && (a.problem.Code != "outcome-unknown" || a.status != 409)
 	}
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.asks = append(op.asks, q)
+	op.requests = append(op.requests, q)
 	return a, q, err
 }
 
-func (s *soak) send(ctx context.Context, op *operation) (*answer, error) {
+func (s *soak) sendUntilAnswered(ctx context.Context, op *operation) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+op.path, strings.NewReader(payload(op.key)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.addr+op.path, strings.NewReader(payloadOf(op.key)))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (s *soak) send(ctx context.Context, op *operation) (*answer, error) {
 	digest.Sum(a.sum[:0])
 	a.unconfirmed = resp.Header.Get("Idempotency-Stored") != "" || resp.Trailer.Get("Idempotency-Stored") != ""
 	if a.replayed && resp.Header["Set-Cookie"] != nil {
-		s.wrong(replays, "key %s: a repeat sets a cookie", op.key)
+		s.report(replays, "key %s: a repeat sets a cookie", op.key)
 	}
 	var fields []string
 	for name, values := range resp.Header {
@@ -137,9 +137,10 @@ const (
 	final
 )
 
-// one sends one request, checks the answer against all that is known, and returns what it means.
-func (s *soak) one(ctx context.Context, op *operation) verdict {
-	a, q, err := s.ask(ctx, op)
+// callOnce sends one request, checks the answer against all that is known, and returns what it
+// means.
+func (s *soak) callOnce(ctx context.Context, op *operation) verdict {
+	a, q, err := s.sendOnce(ctx, op)
 	if err != nil {
 		return again
 	}
@@ -148,29 +149,29 @@ func (s *soak) one(ctx context.Context, op *operation) verdict {
 	after := op.seen != nil && q.sent.After(op.since)
 	switch {
 	case a.problem != nil:
-		return s.told(op, a, after)
+		return s.judgeAnswer(op, a, after)
 	case op.given && a.token == "":
-		if !a.replayed || !a.same(op.seen) {
-			s.wrong(doubts, "key %s: resolved as %v, and a repeat is told %v", op.key, op.seen, a)
+		if !a.replayed || !a.equals(op.seen) {
+			s.report(doubts, "key %s: resolved as %v, and a repeat is told %v", op.key, op.seen, a)
 		}
 		return final
 	}
-	m := s.service.find(a.token)
+	m := s.service.findMessage(a.token)
 	if m == nil || m.key != op.key || a.status != m.status || a.size != int64(len(m.body)) || a.sum != m.sum {
-		s.wrong(replays, "key %s: this is not what the service answered: %v", op.key, a)
+		s.report(replays, "key %s: this is not what the service answered: %v", op.key, a)
 		return final
 	}
 	for name, values := range m.header {
 		if name != "Set-Cookie" && name != "Idempotency-Outcome" && !strings.Contains("; "+a.fields+"; ", fmt.Sprint("; ", name, values, "; ")) {
-			s.wrong(replays, "key %s: of the fields of the answer %s %v is missing: %s", op.key, name, values, a.fields)
+			s.report(replays, "key %s: of the fields of the answer %s %v is missing: %s", op.key, name, values, a.fields)
 		}
 	}
 	large := len(m.body) > keepable
 	switch {
-	case op.seen != nil && !a.same(op.seen):
-		s.wrong(replays, "key %s: a caller saw %v, and another is told %v", op.key, op.seen, a)
+	case op.seen != nil && !a.equals(op.seen):
+		s.report(replays, "key %s: a caller saw %v, and another is told %v", op.key, op.seen, a)
 	case a.replayed && (!m.kept || large), after && !a.replayed:
-		s.wrong(replays, "key %s: kept %v, seen before %v: %v", op.key, m.kept, after, a)
+		s.report(replays, "key %s: kept %v, seen before %v: %v", op.key, m.kept, after, a)
 	case !m.kept || a.unconfirmed:
 		return again
 	case op.seen == nil:
@@ -184,18 +185,18 @@ func (s *soak) one(ctx context.Context, op *operation) verdict {
 	return final
 }
 
-// told checks a problem document. After a complete answer, the only allowed problems are that the
-// store or the gateway is unreachable.
-func (s *soak) told(op *operation, a *answer, after bool) verdict {
+// judgeAnswer checks a problem document. After a complete answer, the only allowed problems are
+// that the store or the gateway is unreachable.
+func (s *soak) judgeAnswer(op *operation, a *answer, after bool) verdict {
 	p := a.problem
 	switch {
 	case p.Code == "answer-not-kept":
-		if p.AnswerLength == nil || !s.service.has(op.key, *p.AnswerLength, p.AnswerSHA256) || *p.AnswerLength <= keepable {
-			s.wrong(replays, "key %s: told of an answer that there never was: %+v", op.key, p)
+		if p.AnswerLength == nil || !s.service.hasBody(op.key, *p.AnswerLength, p.AnswerSHA256) || *p.AnswerLength <= keepable {
+			s.report(replays, "key %s: told of an answer that there never was: %+v", op.key, p)
 			return final
 		}
 		if seen := op.seen; seen != nil && (seen.size != *p.AnswerLength || fmt.Sprintf("%x", seen.sum) != p.AnswerSHA256 || seen.status != p.AnswerStatus) {
-			s.wrong(replays, "key %s: a caller saw %v, and another is told that it was %+v", op.key, seen, p)
+			s.report(replays, "key %s: a caller saw %v, and another is told that it was %+v", op.key, seen, p)
 		}
 		op.large = true
 		s.replayed.Add(1)
@@ -203,13 +204,13 @@ func (s *soak) told(op *operation, a *answer, after bool) verdict {
 	case p.Code == "store-unavailable" || p.Code == "shutting-down":
 		return again
 	case after:
-		s.wrong(replays, "key %s: a caller saw %v, and a repeat is told %v", op.key, op.seen, a)
+		s.report(replays, "key %s: a caller saw %v, and a repeat is told %v", op.key, op.seen, a)
 		return final
 	}
 	switch p.Code {
 	case "outcome-unknown":
 		if s.reexecute && a.status == 409 {
-			s.wrong(blocked, "key %s: under reexecute it is told that nobody knows", op.key)
+			s.report(blocked, "key %s: under reexecute the answer is that the outcome is unknown", op.key)
 		}
 		if a.status == 409 {
 			return unknown
@@ -218,13 +219,13 @@ func (s *soak) told(op *operation, a *answer, after bool) verdict {
 	case "in-progress", "attempt-failed", "lease-lost", "upstream-unreachable":
 		return again
 	}
-	s.wrong(run, "key %s is told %v", op.key, a)
+	s.report(run, "key %s is told %v", op.key, a)
 	return final
 }
 
-// call plays a caller until it has a final answer, or learns that the outcome is unknown, or gives
-// up.
-func (s *soak) call(op *operation, r *rand.Rand) {
+// runOperation plays a caller until it has a final answer, or learns that the outcome is unknown,
+// or gives up.
+func (s *soak) runOperation(op *operation, r *rand.Rand) {
 	hangUps, copies, presses := 0, 1, 0
 	switch r.IntN(6) {
 	case 0:
@@ -243,29 +244,29 @@ func (s *soak) call(op *operation, r *rand.Rand) {
 			hangUps--
 			s.hangUp(ctx, op, r)
 		case copies > 1:
-			v = s.several(ctx, op, copies)
+			v = s.callTogether(ctx, op, copies)
 			copies = 1
 		default:
-			v = s.one(ctx, op)
+			v = s.callOnce(ctx, op)
 		}
 		// Sooner than Retry-After asks for: impatient callers are harder on a gateway.
-		wait(ctx, 20*time.Millisecond+time.Duration(r.IntN(300))*time.Millisecond)
+		sleepFor(ctx, 20*time.Millisecond+time.Duration(r.IntN(300))*time.Millisecond)
 	}
 	if v == late {
 		presses = 4 // to find out the outcome
 	}
 	for range presses {
-		s.one(ctx, op)
-		wait(ctx, time.Duration(r.IntN(600))*time.Millisecond)
+		s.callOnce(ctx, op)
+		sleepFor(ctx, time.Duration(r.IntN(600))*time.Millisecond)
 	}
 }
 
-// several sends copies at the same time.
-func (s *soak) several(ctx context.Context, op *operation, n int) verdict {
+// callTogether sends copies at the same time.
+func (s *soak) callTogether(ctx context.Context, op *operation, n int) verdict {
 	all := make([]verdict, n)
 	var copies sync.WaitGroup
 	for i := range all {
-		copies.Go(func() { all[i] = s.one(ctx, op) })
+		copies.Go(func() { all[i] = s.callOnce(ctx, op) })
 	}
 	copies.Wait()
 	return slices.Max(all)
@@ -277,7 +278,7 @@ func (s *soak) hangUp(ctx context.Context, op *operation, r *rand.Rand) {
 	if r.IntN(3) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(60))*time.Millisecond)
 		defer cancel()
-		s.one(ctx, op)
+		s.callOnce(ctx, op)
 		return
 	}
 	c, err := net.Dial("tcp", s.addr)
@@ -285,9 +286,9 @@ func (s *soak) hangUp(ctx context.Context, op *operation, r *rand.Rand) {
 		return
 	}
 	defer c.Close()
-	body := payload(op.key)
+	body := payloadOf(op.key)
 	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s", op.path, op.key, len(body), body[:len(body)/2])
-	wait(ctx, time.Duration(r.IntN(20))*time.Millisecond)
+	sleepFor(ctx, time.Duration(r.IntN(20))*time.Millisecond)
 }
 
 func btoi(b bool) int64 {

@@ -24,16 +24,16 @@ const (
 	soakSecret = "0123456789abcdef0123456789abcdef"
 )
 
-// configure prepares the files of the gateway.
-func (s *soak) configure(t *testing.T) {
+// writeConfig prepares the files of the gateway.
+func (s *soak) writeConfig(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	s.file, s.store, s.addr = filepath.Join(dir, "gateway.yaml"), "sqlite:"+filepath.Join(dir, "r.db"), "127.0.0.1:0"
-	s.limit(t, lease, maxRun, answerTime)
+	s.setLimits(t, lease, maxRun, answerTime)
 }
 
-// limit writes the configuration file with these times. The next start reads it.
-func (s *soak) limit(t *testing.T, lease, maxRun, answerTime time.Duration) {
+// setLimits writes the configuration file with these times. The next start reads it.
+func (s *soak) setLimits(t *testing.T, lease, maxRun, answerTime time.Duration) {
 	t.Helper()
 	policy := "refuse"
 	if s.reexecute {
@@ -48,12 +48,12 @@ routes:
 	assert.NoError(t, os.WriteFile(s.file, []byte(text), 0o600), "configuration")
 }
 
-// start starts the gateway, always on the same address, and returns when it serves.
-func (s *soak) start(t *testing.T) {
+// startGateway starts the gateway, always on the same address, and returns when it serves.
+func (s *soak) startGateway(t *testing.T) {
 	t.Helper()
 	var said string
 	for range 20 { // an outgoing connection may have the port briefly
-		c := s.command("gateway", "--namespace", "app", "--config", s.file, "--listen", s.addr)
+		c := s.newCommand("gateway", "--namespace", "app", "--config", s.file, "--listen", s.addr)
 		log := new(output)
 		c.Stderr = io.MultiWriter(log, &s.log)
 		out, err := c.StdoutPipe()
@@ -73,21 +73,21 @@ func (s *soak) start(t *testing.T) {
 		if said = log.String(); !strings.Contains(said, "address already in use") {
 			break
 		}
-		wait(t.Context(), 100*time.Millisecond)
+		sleepFor(t.Context(), 100*time.Millisecond)
 	}
 	t.Fatalf("the gateway did not start:\n%s", said)
 }
 
-// kill ends the gateway as a power cut would.
-func (s *soak) kill() {
-	kill(s.process)
+// killGateway ends the gateway as a power cut would.
+func (s *soak) killGateway() {
+	killProcess(s.process)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kills = append(s.kills, time.Now())
 }
 
-func (s *soak) command(args ...string) *exec.Cmd {
-	c := command(s.t, args...)
+func (s *soak) newCommand(args ...string) *exec.Cmd {
+	c := newCommand(s.t, args...)
 	// The race detector would take a second to exit.
 	c.Env = append(c.Env, "RETRYSAFE_SECRET="+soakSecret, "GORACE=atexit_sleep_ms=0")
 	return c
@@ -102,7 +102,7 @@ type doubt struct {
 // listDoubts runs keys list, while the gateway runs on the same file.
 func (s *soak) listDoubts(t *testing.T) map[string]doubt {
 	t.Helper()
-	out, err := s.command("keys", "list", "--store", s.store, "--in-doubt", "--json").Output()
+	out, err := s.newCommand("keys", "list", "--store", s.store, "--in-doubt", "--json").Output()
 	assert.NoError(t, err, "keys list")
 	all := map[string]doubt{}
 	for text := range strings.Lines(string(out)) {
@@ -113,11 +113,11 @@ func (s *soak) listDoubts(t *testing.T) map[string]doubt {
 	return all
 }
 
-// settle resolves one doubt with the command.
-func (s *soak) settle(d doubt, args ...string) {
+// runResolve resolves one doubt with the command.
+func (s *soak) runResolve(d doubt, args ...string) {
 	args = append([]string{"keys", args[0], d.Hash, "--store", s.store, "--fence", fmt.Sprint(d.Fence), "--reason", "the soak test"}, args[1:]...)
-	if out, err := s.command(args...).CombinedOutput(); err != nil {
-		s.wrong(doubts, "%v: %v, %s", args, err, out)
+	if out, err := s.newCommand(args...).CombinedOutput(); err != nil {
+		s.report(doubts, "%v: %v, %s", args, err, out)
 	}
 }
 

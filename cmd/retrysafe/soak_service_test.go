@@ -66,7 +66,7 @@ const keepable = 1 << 20
 func newService(t *testing.T, s *soak) *service {
 	t.Helper()
 	v := &service{s: s, worked: make(chan struct{}), books: map[string]*book{}, made: map[string]*message{}}
-	v.server = &http.Server{Handler: v, ReadHeaderTimeout: time.Minute, ErrorLog: nobody()}
+	v.server = &http.Server{Handler: v, ReadHeaderTimeout: time.Minute, ErrorLog: silentLogger()}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
 	v.addr, v.listener = l.Addr().String(), l
@@ -75,12 +75,13 @@ func newService(t *testing.T, s *soak) *service {
 	return v
 }
 
-// weather sometimes closes the service to new connections, and closes idle ones, until ctx ends.
-func (v *service) weather(ctx context.Context, r *rand.Rand) {
-	for wait(ctx, 500*time.Millisecond+rand.N(1500*time.Millisecond)) {
+// changeWeather sometimes closes the service to new connections, and closes idle ones, until ctx
+// ends.
+func (v *service) changeWeather(ctx context.Context, r *rand.Rand) {
+	for sleepFor(ctx, 500*time.Millisecond+rand.N(1500*time.Millisecond)) {
 		v.server.SetKeepAlivesEnabled(false)
 		_ = v.listener.Close()
-		wait(ctx, 20*time.Millisecond+time.Duration(r.IntN(300))*time.Millisecond)
+		sleepFor(ctx, 20*time.Millisecond+time.Duration(r.IntN(300))*time.Millisecond)
 		for {
 			l, err := net.Listen("tcp", v.addr)
 			if err == nil {
@@ -88,7 +89,7 @@ func (v *service) weather(ctx context.Context, r *rand.Rand) {
 				break
 			}
 			// An outgoing connection may have the port briefly.
-			wait(context.Background(), 10*time.Millisecond)
+			sleepFor(context.Background(), 10*time.Millisecond)
 		}
 		v.server.SetKeepAlivesEnabled(true)
 		go func(l net.Listener) { _ = v.server.Serve(l) }(v.listener)
@@ -96,8 +97,8 @@ func (v *service) weather(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// call is one request while it is served.
-type call struct {
+// servedRequest is one request while it is served.
+type servedRequest struct {
 	v     *service
 	w     http.ResponseWriter
 	r     *rand.Rand
@@ -108,29 +109,39 @@ type call struct {
 // fates are the possible outcomes of a request, by weight. Most succeed.
 var fates = []struct {
 	weight int
-	play   func(*call)
+	play   func(*servedRequest)
 }{
-	{50, func(c *call) { c.act(); c.answer([]int{200, 201, 202, 204}[c.r.IntN(4)], 1+c.r.IntN(9000), true) }},
-	{5, func(c *call) { c.act(); c.inParts("application/json") }},
-	{4, func(c *call) { c.act(); c.inParts("text/event-stream") }},
-	{4, func(c *call) { c.act(); c.answer(201, keepable+1+c.r.IntN(300_000), true) }},
-	{1, func(c *call) { c.act(); c.answer(201, keepable, true) }},
-	{4, func(c *call) { c.act(); c.answer(500, 50, !c.v.s.reexecute) }},
-	{2, func(c *call) { c.act(); c.w.Header().Set("Idempotency-Outcome", "executed"); c.answer(403, 50, true) }},
-	{2, func(c *call) { c.act(); c.answer(409, 50, !c.v.s.reexecute) }},
-	{3, func(c *call) { c.answer(422, 50, true) }},
-	{4, func(c *call) { c.answer(429, 50, false) }},
-	{4, func(c *call) { c.w.Header().Set("Idempotency-Outcome", "not-executed"); c.answer(503, 50, false) }},
-	{3, func(c *call) { c.act(); c.hangUp(false) }},
-	{2, func(c *call) { c.act(); c.hangUp(true) }},
-	{2, func(c *call) { c.hangUp(c.r.IntN(2) == 0) }},
-	{3, func(c *call) { c.act(); c.half(c.message(201, 2+c.r.IntN(3000), true)) }},
-	{1, func(c *call) { c.act(); c.half(c.message(201, 3*keepable, true)) }},
-	{3, func(c *call) { c.act(); c.late(answerTime, maxRun*2/3); c.answer(201, 80, true) }},
-	{2, func(c *call) { c.late(answerTime, maxRun*2/3); c.act(); c.answer(201, 80, true) }},
-	{1, func(c *call) { c.late(answerTime, maxRun*2/3); c.answer(429, 50, false) }},
-	{1, func(c *call) { c.act(); c.late(maxRun, maxRun+lease); c.answer(201, 80, true) }},
-	{1, func(c *call) { c.late(maxRun, maxRun+lease); c.act(); c.answer(201, 80, true) }},
+	{50, func(c *servedRequest) {
+		c.doWork()
+		c.sendAnswer([]int{200, 201, 202, 204}[c.r.IntN(4)], 1+c.r.IntN(9000), true)
+	}},
+	{5, func(c *servedRequest) { c.doWork(); c.inParts("application/json") }},
+	{4, func(c *servedRequest) { c.doWork(); c.inParts("text/event-stream") }},
+	{4, func(c *servedRequest) { c.doWork(); c.sendAnswer(201, keepable+1+c.r.IntN(300_000), true) }},
+	{1, func(c *servedRequest) { c.doWork(); c.sendAnswer(201, keepable, true) }},
+	{4, func(c *servedRequest) { c.doWork(); c.sendAnswer(500, 50, !c.v.s.reexecute) }},
+	{2, func(c *servedRequest) {
+		c.doWork()
+		c.w.Header().Set("Idempotency-Outcome", "executed")
+		c.sendAnswer(403, 50, true)
+	}},
+	{2, func(c *servedRequest) { c.doWork(); c.sendAnswer(409, 50, !c.v.s.reexecute) }},
+	{3, func(c *servedRequest) { c.sendAnswer(422, 50, true) }},
+	{4, func(c *servedRequest) { c.sendAnswer(429, 50, false) }},
+	{4, func(c *servedRequest) {
+		c.w.Header().Set("Idempotency-Outcome", "not-executed")
+		c.sendAnswer(503, 50, false)
+	}},
+	{3, func(c *servedRequest) { c.doWork(); c.hangUp(false) }},
+	{2, func(c *servedRequest) { c.doWork(); c.hangUp(true) }},
+	{2, func(c *servedRequest) { c.hangUp(c.r.IntN(2) == 0) }},
+	{3, func(c *servedRequest) { c.doWork(); c.sendHalf(c.newMessage(201, 2+c.r.IntN(3000), true)) }},
+	{1, func(c *servedRequest) { c.doWork(); c.sendHalf(c.newMessage(201, 3*keepable, true)) }},
+	{3, func(c *servedRequest) { c.doWork(); c.waitBetween(answerTime, maxRun*2/3); c.sendAnswer(201, 80, true) }},
+	{2, func(c *servedRequest) { c.waitBetween(answerTime, maxRun*2/3); c.doWork(); c.sendAnswer(201, 80, true) }},
+	{1, func(c *servedRequest) { c.waitBetween(answerTime, maxRun*2/3); c.sendAnswer(429, 50, false) }},
+	{1, func(c *servedRequest) { c.doWork(); c.waitBetween(maxRun, maxRun+lease); c.sendAnswer(201, 80, true) }},
+	{1, func(c *servedRequest) { c.waitBetween(maxRun, maxRun+lease); c.doWork(); c.sendAnswer(201, 80, true) }},
 }
 
 // ServeHTTP implements [http.Handler].
@@ -140,16 +151,16 @@ func (v *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the gateway died while it sent: nothing was done
 	}
-	if string(body) != payload(key) {
-		v.s.wrong(once, "key %s came with the payload %.80q", key, body)
+	if string(body) != payloadOf(key) {
+		v.s.report(once, "key %s came with the payload %.80q", key, body)
 	}
-	x, n := v.begin(key, r)
-	defer v.end(x)
-	c := &call{v: v, w: w, r: v.s.rand("service", key, n), key: key}
+	x, n := v.beginWork(key, r)
+	defer v.endWork(x)
+	c := &servedRequest{v: v, w: w, r: v.s.newRand("service", key, n), key: key}
 	time.Sleep(time.Duration(c.r.IntN(20)) * time.Millisecond)
 	if v.calm.Load() {
-		c.act()
-		c.answer(200, 100, true)
+		c.doWork()
+		c.sendAnswer(200, 100, true)
 		return
 	}
 	all := 0
@@ -165,9 +176,9 @@ func (v *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin records a request. The gateway sends at most one for each attempt, and fences grow. Under
-// Refuse it sends another one only if each earlier answer said that nothing was done.
-func (v *service) begin(key string, r *http.Request) (x *work, n int) {
+// beginWork records a request. The gateway sends at most one for each attempt, and fences grow.
+// Under Refuse it sends another one only if each earlier answer said that nothing was done.
+func (v *service) beginWork(key string, r *http.Request) (x *work, n int) {
 	fence, err := strconv.ParseUint(r.Header.Get("Idempotency-Fence"), 10, 64)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -178,14 +189,14 @@ func (v *service) begin(key string, r *http.Request) (x *work, n int) {
 	}
 	switch {
 	case err != nil:
-		v.s.wrong(once, "key %s came without a fence: %v", key, err)
+		v.s.report(once, "key %s came without a fence: %v", key, err)
 	case fence == b.fence:
-		v.s.wrong(once, "key %s was sent twice by one attempt, fence %d", key, fence)
+		v.s.report(once, "key %s was sent twice by one attempt, fence %d", key, fence)
 	case fence < b.fence && !v.s.reexecute:
 		// Under Reexecute an old attempt may run beside a new one.
-		v.s.wrong(once, "key %s came with fence %d after %d", key, fence, b.fence)
+		v.s.report(once, "key %s came with fence %d after %d", key, fence, b.fence)
 	case !v.s.reexecute && slices.ContainsFunc(b.works, func(w *work) bool { return !w.undone }):
-		v.s.wrong(once, "key %s was sent again, and the first request may have acted", key)
+		v.s.report(once, "key %s was sent again, and the first request may have acted", key)
 	}
 	b.fence = max(b.fence, fence)
 	x = &work{begin: time.Now()}
@@ -194,7 +205,7 @@ func (v *service) begin(key string, r *http.Request) (x *work, n int) {
 	return x, len(b.works)
 }
 
-func (v *service) end(x *work) {
+func (v *service) endWork(x *work) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.busy--
@@ -205,8 +216,8 @@ func (v *service) end(x *work) {
 	}
 }
 
-// undo records that an operator said that nothing was done.
-func (v *service) undo(key string) {
+// undoWork records that an operator said that nothing was done.
+func (v *service) undoWork(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if b := v.books[key]; b != nil {
@@ -216,8 +227,8 @@ func (v *service) undo(key string) {
 	}
 }
 
-// effects returns how often a key has had an effect.
-func (v *service) effects(key string) int {
+// countEffects returns how often a key has had an effect.
+func (v *service) countEffects(key string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if b := v.books[key]; b != nil {
@@ -226,8 +237,8 @@ func (v *service) effects(key string) int {
 	return 0
 }
 
-// works returns the requests of a key so far.
-func (v *service) works(key string) (all []work) {
+// worksOf returns the requests of a key so far.
+func (v *service) worksOf(key string) (all []work) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if b := v.books[key]; b != nil {
@@ -238,22 +249,22 @@ func (v *service) works(key string) (all []work) {
 	return all
 }
 
-// idle reports whether no request runs.
-func (v *service) idle() bool {
+// isIdle reports whether no request runs.
+func (v *service) isIdle() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.busy == 0
 }
 
-// find returns the answer with a token, or nil.
-func (v *service) find(token string) *message {
+// findMessage returns the answer with a token, or nil.
+func (v *service) findMessage(token string) *message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.made[token]
 }
 
-// has reports whether one of a key's answers has this length and digest.
-func (v *service) has(key string, size int64, sum string) bool {
+// hasBody reports whether one of a key's answers has this length and digest.
+func (v *service) hasBody(key string, size int64, sum string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, m := range v.made {
@@ -264,18 +275,18 @@ func (v *service) has(key string, size int64, sum string) bool {
 	return false
 }
 
-func (c *call) act() {
+func (c *servedRequest) doWork() {
 	c.v.mu.Lock()
 	defer c.v.mu.Unlock()
 	b := c.v.books[c.key]
 	if b.effects++; b.effects > 1 && !c.v.s.reexecute {
-		c.v.s.wrong(once, "key %s has %d effects", c.key, b.effects)
+		c.v.s.report(once, "key %s has %d effects", c.key, b.effects)
 	}
 	c.acted = true
 }
 
-// message makes a unique answer.
-func (c *call) message(status, size int, kept bool) *message {
+// newMessage makes a unique answer.
+func (c *servedRequest) newMessage(status, size int, kept bool) *message {
 	c.v.mu.Lock()
 	defer c.v.mu.Unlock()
 	token := fmt.Sprint(c.key, "-answer-", len(c.v.made))
@@ -298,19 +309,19 @@ func (c *call) message(status, size int, kept bool) *message {
 	return m
 }
 
-func (c *call) answer(status, size int, kept bool) {
-	m := c.message(status, size, kept)
+func (c *servedRequest) sendAnswer(status, size int, kept bool) {
+	m := c.newMessage(status, size, kept)
 	if !m.acted && !m.kept {
-		c.v.undo(c.key)
+		c.v.undoWork(c.key)
 	}
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(m.body)
 }
 
 // inParts sends the answer in parts, each as soon as it is ready.
-func (c *call) inParts(kind string) {
+func (c *servedRequest) inParts(kind string) {
 	c.w.Header().Set("Content-Type", kind)
-	m := c.message(200, 3000+c.r.IntN(3000), true)
+	m := c.newMessage(200, 3000+c.r.IntN(3000), true)
 	c.w.WriteHeader(m.status)
 	for part := range slices.Chunk(m.body, 1000) {
 		_, _ = c.w.Write(part)
@@ -319,12 +330,12 @@ func (c *call) inParts(kind string) {
 	}
 }
 
-func (c *call) late(from, to time.Duration) {
+func (c *servedRequest) waitBetween(from, to time.Duration) {
 	time.Sleep(from + time.Duration(c.r.Int64N(int64(to-from))))
 }
 
-// half sends a part of an answer.
-func (c *call) half(m *message) {
+// sendHalf sends a part of an answer.
+func (c *servedRequest) sendHalf(m *message) {
 	c.w.Header().Set("Content-Length", strconv.Itoa(len(m.body)))
 	c.w.WriteHeader(m.status)
 	_, _ = c.w.Write(m.body[:len(m.body)/2])
@@ -333,16 +344,16 @@ func (c *call) half(m *message) {
 }
 
 // hangUp closes the connection without an answer.
-func (c *call) hangUp(reset bool) {
+func (c *servedRequest) hangUp(reset bool) {
 	conn, _, err := http.NewResponseController(c.w).Hijack()
 	if err != nil {
-		c.v.s.wrong(run, "hijack: %v", err)
+		c.v.s.report(run, "hijack: %v", err)
 		return
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok && reset {
 		_ = tcp.SetLinger(0)
 	}
 	if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		c.v.s.wrong(run, "close: %v", err)
+		c.v.s.report(run, "close: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestSoakGateway sends many operations through a gateway that is its own process on SQLite, and is
@@ -82,8 +82,8 @@ const (
 	run     check = "the run itself"
 )
 
-// wrong reports that a check failed. It prints only the first few failures of each check.
-func (s *soak) wrong(c check, format string, args ...any) {
+// report reports that a check failed. It prints only the first few failures of each check.
+func (s *soak) report(c check, format string, args ...any) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,9 +92,9 @@ func (s *soak) wrong(c check, format string, args ...any) {
 	}
 }
 
-// rand returns a source of choices that the seed repeats. Each source is independent, so the order
-// of calls does not matter.
-func (s *soak) rand(of ...any) *rand.Rand {
+// newRand returns a source of choices that the seed repeats. Each source is independent, so the
+// order of calls does not matter.
+func (s *soak) newRand(of ...any) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintln(h, of...)
 	return rand.New(rand.NewPCG(s.seed, h.Sum64()))
@@ -111,32 +111,32 @@ func soakGateway(t *testing.T, s *soak) {
 		s.byHash[engine.KeyHash(retrysafe.Key{Tenant: "global", Operation: "POST " + op.path, ID: op.key})] = op
 	}
 	s.service = newService(t, s)
-	s.configure(t)
-	s.start(t)
-	defer func() { kill(s.process) }()
+	s.writeConfig(t)
+	s.startGateway(t)
+	defer func() { killProcess(s.process) }()
 	begun := time.Now()
-	s.storm(t)
+	s.runStorm(t)
 	stormed := time.Since(begun)
 
 	// From now on answers have to come, however slow the machine is.
-	s.kill()
-	s.limit(t, time.Minute, time.Minute, time.Minute)
-	s.start(t)
-	open := s.calm()
+	s.killGateway()
+	s.setLimits(t, time.Minute, time.Minute, time.Minute)
+	s.startGateway(t)
+	open := s.finishOpen()
 	unknown := len(open)
-	s.clear(t, open)
-	s.kill()
-	s.start(t)
-	s.each(func(op *operation) {
-		if s.one(t.Context(), op) != final {
-			s.wrong(replays, "key %s has no final answer after all was settled and the gateway began anew", op.key)
+	s.resolveOpen(t, open)
+	s.killGateway()
+	s.startGateway(t)
+	s.eachOperation(func(op *operation) {
+		if s.callOnce(t.Context(), op) != final {
+			s.report(replays, "key %s has no final answer after all was settled and the gateway began anew", op.key)
 		}
 	})
 	longest := time.Duration(0)
 	for _, op := range s.ops {
 		longest = max(longest, s.blockedBy(op))
 	}
-	s.sum(t, stormed, unknown, longest)
+	s.logSummary(t, stormed, unknown, longest)
 	for c, n := range s.found {
 		t.Logf("%s: failed %d times", c, n)
 	}
@@ -146,8 +146,8 @@ func soakGateway(t *testing.T, s *soak) {
 	}
 }
 
-// each calls do for all operations, several at a time.
-func (s *soak) each(do func(*operation)) {
+// eachOperation calls do for all operations, several at a time.
+func (s *soak) eachOperation(do func(*operation)) {
 	todo := make(chan *operation)
 	var workers sync.WaitGroup
 	for range 12 {
@@ -164,44 +164,44 @@ func (s *soak) each(do func(*operation)) {
 	workers.Wait()
 }
 
-// storm runs all callers while the gateway is killed again and again.
-func (s *soak) storm(t *testing.T) {
+// runStorm runs all callers while the gateway is killed again and again.
+func (s *soak) runStorm(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	all.Go(func() { s.service.weather(ctx, s.rand("weather")) })
+	all.Go(func() { s.service.changeWeather(ctx, s.newRand("weather")) })
 	all.Go(func() {
 		defer cancel()
-		s.each(func(op *operation) { s.call(op, s.rand("caller", op.key)) })
+		s.eachOperation(func(op *operation) { s.runOperation(op, s.newRand("caller", op.key)) })
 	})
-	for r := s.rand("kills"); wait(ctx, 50*time.Millisecond+time.Duration(r.IntN(600))*time.Millisecond); {
+	for r := s.newRand("kills"); sleepFor(ctx, 50*time.Millisecond+time.Duration(r.IntN(600))*time.Millisecond); {
 		switch r.IntN(3) {
 		case 0: // the record is about to be written
-			hear(ctx, s.service.worked)
-			wait(ctx, time.Duration(r.IntN(8000))*time.Microsecond)
+			awaitSignal(ctx, s.service.worked)
+			sleepFor(ctx, time.Duration(r.IntN(8000))*time.Microsecond)
 		case 1: // the record must exist
-			hear(ctx, s.answered)
+			awaitSignal(ctx, s.answered)
 		}
-		s.kill()
-		s.start(t)
+		s.killGateway()
+		s.startGateway(t)
 	}
 	all.Wait()
 }
 
-// calm sends each key until there is a final answer, with a healthy service and a gateway that
-// stays up. It returns what is in doubt.
-func (s *soak) calm() map[*operation]bool {
+// finishOpen sends each key until there is a final answer, with a healthy service and a gateway
+// that stays up. It returns what is in doubt.
+func (s *soak) finishOpen() map[*operation]bool {
 	s.service.calm.Store(true)
 	open := map[*operation]bool{}
-	s.each(func(op *operation) {
+	s.eachOperation(func(op *operation) {
 		v := again
 		for end := time.Now().Add(3 * time.Minute); v != final && v != unknown; {
 			if time.Now().After(end) {
-				s.wrong(blocked, "key %s gives no final word", op.key)
+				s.report(blocked, "key %s gives no final word", op.key)
 				return
 			}
-			v = s.one(s.t.Context(), op)
-			wait(s.t.Context(), 50*time.Millisecond)
+			v = s.callOnce(s.t.Context(), op)
+			sleepFor(s.t.Context(), 50*time.Millisecond)
 		}
 		if v == unknown {
 			s.mu.Lock()
@@ -209,25 +209,26 @@ func (s *soak) calm() map[*operation]bool {
 			open[op] = true
 		}
 	})
-	for end := time.Now().Add(3 * time.Minute); !s.service.idle() && time.Now().Before(end); {
-		wait(s.t.Context(), 20*time.Millisecond)
+	for end := time.Now().Add(3 * time.Minute); !s.service.isIdle() && time.Now().Before(end); {
+		sleepFor(s.t.Context(), 20*time.Millisecond)
 	}
 	return open
 }
 
-// clear resolves what is in doubt by what the service knows, and checks what duplicates get then.
-func (s *soak) clear(t *testing.T, open map[*operation]bool) {
+// resolveOpen resolves what is in doubt by what the service knows, and checks what duplicates get
+// then.
+func (s *soak) resolveOpen(t *testing.T, open map[*operation]bool) {
 	t.Helper()
 	dir, places := t.TempDir(), make(chan struct{}, 3)
 	var people sync.WaitGroup
 	for hash, d := range s.listDoubts(t) {
 		op := s.byHash[hash]
 		if !open[op] || d.State != "in-doubt" {
-			s.wrong(doubts, "%+v is listed, and a repeat was not told so", d)
+			s.report(doubts, "%+v is listed, and a repeat was not told so", d)
 			continue
 		}
 		delete(open, op)
-		happened := s.service.effects(op.key) > 0
+		happened := s.service.countEffects(op.key) > 0
 		if happened {
 			s.resolved++
 		} else {
@@ -237,64 +238,64 @@ func (s *soak) clear(t *testing.T, open map[*operation]bool) {
 			places <- struct{}{}
 			defer func() { <-places }()
 			if happened {
-				s.resolve(op, d, filepath.Join(dir, hash))
+				s.resolveDoubt(op, d, filepath.Join(dir, hash))
 			} else {
-				s.release(op, d)
+				s.releaseDoubt(op, d)
 			}
 		})
 	}
 	people.Wait()
 	for op := range open {
-		s.wrong(doubts, "key %s is in doubt, and is not listed", op.key)
+		s.report(doubts, "key %s is in doubt, and is not listed", op.key)
 	}
 	if left := s.listDoubts(t); len(left) > 0 {
-		s.wrong(doubts, "still in doubt after all was settled: %v", left)
+		s.report(doubts, "still in doubt after all was settled: %v", left)
 	}
 }
 
-// resolve gives an answer in place of the lost one. A duplicate gets it.
-func (s *soak) resolve(op *operation, d doubt, file string) {
+// resolveDoubt gives an answer in place of the lost one. A duplicate gets it.
+func (s *soak) resolveDoubt(op *operation, d doubt, file string) {
 	text := `{"found out for":"` + op.key + `"}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		s.wrong(run, "body: %v", err)
+		s.report(run, "body: %v", err)
 	}
-	s.settle(d, "resolve", "--outcome", "done", "--status", "201", "--body", file)
+	s.runResolve(d, "resolve", "--outcome", "done", "--status", "201", "--body", file)
 	op.mu.Lock()
 	op.given, op.seen, op.since = true, givenAnswer(text), time.Now()
 	op.mu.Unlock()
-	if v := s.one(s.t.Context(), op); v != final {
-		s.wrong(doubts, "key %s was resolved: verdict %d", op.key, v)
+	if v := s.callOnce(s.t.Context(), op); v != final {
+		s.report(doubts, "key %s was resolved: verdict %d", op.key, v)
 	}
 }
 
-// release releases the key. A retry runs, and takes effect once.
-func (s *soak) release(op *operation, d doubt) {
-	s.service.undo(op.key)
-	s.settle(d, "release")
-	if v, n := s.one(s.t.Context(), op), s.service.effects(op.key); v != final || n != 1 {
-		s.wrong(doubts, "key %s was released: verdict %d, %d effects", op.key, v, n)
+// releaseDoubt releases the key. A retry runs, and takes effect once.
+func (s *soak) releaseDoubt(op *operation, d doubt) {
+	s.service.undoWork(op.key)
+	s.runResolve(d, "release")
+	if v, n := s.callOnce(s.t.Context(), op), s.service.countEffects(op.key); v != final || n != 1 {
+		s.report(doubts, "key %s was released: verdict %d, %d effects", op.key, v, n)
 	}
 }
 
-// sum compares the effects with the answers, and reports the totals.
-func (s *soak) sum(t *testing.T, took time.Duration, open int, longest time.Duration) {
+// logSummary compares the effects with the answers, and reports the totals.
+func (s *soak) logSummary(t *testing.T, took time.Duration, open int, longest time.Duration) {
 	t.Helper()
 	asked, effects, doubles, succeeded := 0, 0, 0, 0
 	for _, op := range s.ops {
-		asked += len(op.asks)
-		n := s.service.effects(op.key)
+		asked += len(op.requests)
+		n := s.service.countEffects(op.key)
 		effects += n
 		doubles += max(0, n-1)
 		acted := op.given || op.large
 		if !acted && op.seen != nil {
-			m := s.service.find(op.seen.token)
+			m := s.service.findMessage(op.seen.token)
 			acted = m != nil && m.acted
 		}
 		if acted {
 			succeeded++
 		}
 		if acted && n == 0 || !s.reexecute && (acted && n != 1 || n > 1) {
-			s.wrong(once, "key %s: acted %v, and %d effects", op.key, acted, n)
+			s.report(once, "key %s: acted %v, and %d effects", op.key, acted, n)
 		}
 	}
 	policy := "refuse"
@@ -308,12 +309,12 @@ func (s *soak) sum(t *testing.T, took time.Duration, open int, longest time.Dura
 	// A soak in which too little happens proves nothing.
 	least := s.operations / 20
 	if len(s.kills) < least || asked < 2*len(s.ops) || s.service.outages == 0 || !s.reexecute && s.resolved+s.released < least {
-		s.wrong(run, "too little has happened")
+		s.report(run, "too little has happened")
 	}
 }
 
-// wait returns false when ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
+// sleepFor returns false when ctx ends first.
+func sleepFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -324,7 +325,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func hear(ctx context.Context, what <-chan struct{}) {
+func awaitSignal(ctx context.Context, what <-chan struct{}) {
 	select {
 	case <-what:
 	case <-ctx.Done():
@@ -332,4 +333,4 @@ func hear(ctx context.Context, what <-chan struct{}) {
 }
 
 // It returns a logger that discards everything.
-func nobody() *log.Logger { return log.New(io.Discard, "", 0) }
+func silentLogger() *log.Logger { return log.New(io.Discard, "", 0) }

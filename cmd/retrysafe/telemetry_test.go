@@ -126,7 +126,7 @@ func TestTelemetryOfTheEnvironment(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_PROPAGATORS=b3":                            "use tracecontext, baggage or none",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc": "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: grpc is not supported; use http/protobuf",
 	} {
-		run := command(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:")
+		run := newCommand(t, "gateway", "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:")
 		run.Env = append(run.Environ(), strings.Fields(env)...)
 		out, err := run.CombinedOutput()
 		assert.True(t, err != nil && strings.Contains(string(out), want), "%s: %v %s", env, err, out)
@@ -138,7 +138,7 @@ func TestTelemetryOfTheEnvironment(t *testing.T) {
 		{"OTEL_SERVICE_NAME=front"},
 	} {
 		process, base, log := startGatewayIn(t, env, "--listen", "127.0.0.1:0", "--upstream", up.URL, "--store", "memory:")
-		_, _, _ = post(t, base, "a-key-of-twenty-two-characters")
+		_, _, _ = postPayment(t, base, "a-key-of-twenty-two-characters")
 		assert.NoError(t, process.Process.Signal(syscall.SIGTERM), "signal")
 		assert.NoError(t, process.Wait(), "the gateway ends: %s", log)
 	}

@@ -39,13 +39,15 @@ func tutorialScript(page, mark string) string {
 	return b.String()
 }
 
-// TestTutorial runs docs/tutorial.md from its own text, with every program and command, and checks
-// the output that it shows.
+// TestTutorial runs the five steps of docs/tutorial.md from its own text, with every program and
+// command, and checks the output that it shows. TestBreakIt runs the rest.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/tutorial.md")
 	assert.NoError(t, err, "page")
-	page := strings.ReplaceAll(string(text), "localhost:8080", "localhost:"+freePorts(t, 1)[0])
+	five, _, found := strings.Cut(string(text), "\n## "+breakIt+"\n")
+	assert.True(t, found, "the page has the section %s", breakIt)
+	page := strings.ReplaceAll(five, "localhost:8080", "localhost:"+freePorts(t, 1)[0])
 	steps := pagetest.Steps(page)
 	assert.True(t, len(steps) >= 7, "steps of the page: %d", len(steps))
 	dir := worktree.New(t, filepath.Join("..", ".."))

@@ -15,7 +15,7 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := command(t, args...).Output()
+		out, err := newCommand(t, args...).Output()
 		assert.NoError(t, err, "%v", args)
 		return string(out)
 	}
@@ -28,7 +28,7 @@ func TestVersion(t *testing.T) {
 		assert.Contains(t, all, part, "version")
 	}
 	_, base := startIDs(t, "--store", "sqlite:"+filepath.Join(t.TempDir(), "ids.db"))
-	_, metrics, _ := fetch(t, base+"/metrics")
+	_, metrics, _ := fetchURL(t, base+"/metrics")
 	assert.Contains(t, metrics, `retrysafe_build_info{goversion="`+runtime.Version()+`",revision="`, "metrics")
 }
 
@@ -36,7 +36,7 @@ func TestVersion(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		out, err := command(t, "completion", shell).Output()
+		out, err := newCommand(t, "completion", shell).Output()
 		assert.True(t, err == nil && strings.Contains(string(out), "retrysafe"), "%s: %v", shell, err)
 		if shell == "bash" {
 			c := exec.CommandContext(t.Context(), "bash", "-n")
@@ -59,7 +59,7 @@ func TestCompletion(t *testing.T) {
 		"advise --":                  "--dialect\n",
 	} {
 		args := append([]string{"__complete"}, strings.Split(call, " ")...)
-		out, err := command(t, args...).Output()
+		out, err := newCommand(t, args...).Output()
 		assert.NoError(t, err, "%s", call)
 		assert.Contains(t, string(out), want, "%s", call)
 	}

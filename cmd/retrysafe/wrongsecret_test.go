@@ -33,40 +33,40 @@ func withSecret(t *testing.T, secret string, args ...string) *exec.Cmd {
 // start, so no request runs twice.
 func TestGatewaysWithTwoSecrets(t *testing.T) {
 	t.Parallel()
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	store := "redis://:pass-word@" + startRedis(t)
 	args := []string{"--upstream", up.URL, "--store", store, "--listen", "127.0.0.1:0"}
 	_, base, _ := startGatewayIn(t, []string{"RETRYSAFE_SECRET=" + oneSecret}, args...)
-	status, _, _ := post(t, base, "k")
+	status, _, _ := postPayment(t, base, "k")
 	assert.Equal(t, status, 201, "a request")
-	out, code := ended(t, withSecret(t, otherSecret, append([]string{"gateway", "--namespace", "app"}, args...)...))
+	out, code := runToEnd(t, withSecret(t, otherSecret, append([]string{"gateway", "--namespace", "app"}, args...)...))
 	assert.Equal(t, code, 2, "a gateway with another secret: %s", out)
 	for _, want := range []string{`namespace "app" was used with another secret`, "retrysafe secret replace"} {
 		assert.Contains(t, out, want, "what it says")
 	}
 	assert.True(t, !strings.Contains(out, oneSecret) && !strings.Contains(out, otherSecret), "a secret is shown: %s", out)
 	_, other, _ := startGatewayIn(t, []string{"RETRYSAFE_SECRET=" + oneSecret}, args...)
-	status, _, header := post(t, other, "k")
+	status, _, header := postPayment(t, other, "k")
 	assert.Equal(t, fmt.Sprint(status, header.Get("Idempotency-Replayed")), "201true", "a repeat at a gateway with the same secret")
 	assert.Equal(t, effects("k"), int64(1), "effects")
 	// another namespace is another service, which may have a secret of its own
 	_, _, log := startGatewayIn(t, []string{"RETRYSAFE_SECRET=" + otherSecret}, append(args, "--namespace", "bank")...)
 	assert.True(t, !strings.Contains(log.String(), "another secret"), "another namespace: %s", log)
 
-	out, code = ended(t, withSecret(t, otherSecret, "dlq", "run", "--every", "0", "--broker", store, "--queue", "orders/billing", "--store", store, "--namespace", "app"))
+	out, code = runToEnd(t, withSecret(t, otherSecret, "dlq", "run", "--every", "0", "--broker", store, "--queue", "orders/billing", "--store", store, "--namespace", "app"))
 	assert.True(t, code == 2 && strings.Contains(out, "another secret"), "dlq run: %d %s", code, out)
 }
 
 // usedStore is a SQLite store with a record of a gateway that had oneSecret, or no secret.
 func usedStore(t *testing.T, secret string) (store, hash string) {
 	t.Helper()
-	up, _ := counting(t)
+	up, _ := newCountingService(t)
 	store = "sqlite:" + filepath.Join(t.TempDir(), "records.db")
 	c, base, _ := startGatewayIn(t, []string{"RETRYSAFE_SECRET=" + secret}, "--upstream", up.URL, "--store", store, "--listen", "127.0.0.1:0")
-	status, _, _ := post(t, base, "k-1")
+	status, _, _ := postPayment(t, base, "k-1")
 	assert.Equal(t, status, 201, "a request")
-	kill(c)
-	out, code := ended(t, withSecret(t, secret, "keys", "--store", store, "list"))
+	killProcess(c)
+	out, code := runToEnd(t, withSecret(t, secret, "keys", "--store", store, "list"))
 	assert.Equal(t, code, 0, "keys list: %s", out)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	assert.Equal(t, len(lines), 2, "the head and one record: %s", out)
@@ -79,7 +79,7 @@ func usedStore(t *testing.T, secret string) (store, hash string) {
 func TestCommandsWithAnotherSecret(t *testing.T) {
 	t.Parallel()
 	store, hash := usedStore(t, oneSecret)
-	sealKeys, code := ended(t, command(t, "seal", "keygen", "first"))
+	sealKeys, code := runToEnd(t, newCommand(t, "seal", "keygen", "first"))
 	assert.Equal(t, code, 0, "keygen")
 	keyFile := filepath.Join(t.TempDir(), "seal.json")
 	assert.NoError(t, os.WriteFile(keyFile, []byte(sealKeys), 0o600), "keys")
@@ -95,6 +95,11 @@ func TestCommandsWithAnotherSecret(t *testing.T) {
 		"reveal":       {[]string{"keys", "show", "k-1", "--reveal", "--reason", "x"}, 2, 0},
 		"release":      {[]string{"keys", "release", "k-1", "--fence", "1", "--reason", "x"}, 2, 1},
 		"resolve":      {[]string{"keys", "resolve", hash, "--fence", "1", "--outcome", "not-done", "--reason", "x"}, 2, 1},
+		"list of ann":  {[]string{"keys", "list", "--user", "ann"}, 0, 0},
+		"answers":      {[]string{"keys", "list", "--answer-text", "order", "--reason", "x"}, 2, 0},
+		"export":       {[]string{"keys", "export", "--tenant", "nobody", "--reason", "x"}, 2, 0},
+		"forget ann":   {[]string{"keys", "forget", "--tenant", "nobody", "--reason", "x"}, 2, 1},
+		"dry run":      {[]string{"keys", "forget", "--tenant", "nobody", "--dry-run"}, 2, 1},
 		"resume":       {[]string{"resume", "--once", "--operation", "pay", "--exec", "true"}, 2, 0},
 		"rewrap":       {[]string{"seal", "rewrap", "--seal-keys", keyFile}, 2, 0},
 		"forget":       {[]string{"seal", "forget", "--seal-keys", keyFile, "--namespace", "app", "--tenant", "ada", "--reason", "x"}, 2, 1},
@@ -103,7 +108,7 @@ func TestCommandsWithAnotherSecret(t *testing.T) {
 	for name, c := range tests {
 		args := append(c.args, "--store", store)
 		for _, secret := range []string{otherSecret, ""} {
-			out, code := ended(t, withSecret(t, secret, args...))
+			out, code := runToEnd(t, withSecret(t, secret, args...))
 			assert.Equal(t, code, c.code, "%s with the secret %q: %s", name, secret, out)
 			says := `namespace "app" was used with another secret`
 			if secret == "" {
@@ -112,19 +117,19 @@ func TestCommandsWithAnotherSecret(t *testing.T) {
 			assert.Equal(t, strings.Count(out, says), 1, "%s with the secret %q: %s", name, secret, out)
 			assert.True(t, !strings.Contains(out, oneSecret) && !strings.Contains(out, otherSecret), "%s shows a secret: %s", name, out)
 		}
-		out, code := ended(t, withSecret(t, oneSecret, args...))
+		out, code := runToEnd(t, withSecret(t, oneSecret, args...))
 		assert.True(t, code == c.ok && !strings.Contains(out, "was used with"), "%s with the same secret: %d %s", name, code, out)
 	}
-	out, code := ended(t, withSecret(t, oneSecret, "keys", "--store", store, "list", "--layer", "secret"))
+	out, code := runToEnd(t, withSecret(t, oneSecret, "keys", "--store", store, "list", "--layer", "secret"))
 	assert.True(t, code == 0 && strings.Contains(out, "secret"), "list --layer secret: %d %s", code, out)
 
-	out, code = ended(t, withSecret(t, oneSecret, "keys", "--store", store, "show", "k-1", "--reveal", "--reason", "x"))
+	out, code = runToEnd(t, withSecret(t, oneSecret, "keys", "--store", store, "show", "k-1", "--reveal", "--reason", "x"))
 	assert.Equal(t, code, 0, "reveal: %s", out)
 	_, key, _ := strings.Cut(out, "\nkey ")
 	key, _, _ = strings.Cut(strings.TrimSpace(key), "\n")
 	assert.True(t, strings.HasPrefix(key, "app/"), "the text of the key: %q", key)
 	for _, flag := range []string{"app", "bank"} { // the key is of app, whatever the flag says
-		out, code = ended(t, withSecret(t, otherSecret, "keys", "--store", store, "--namespace", flag, "show", key, "--reveal", "--reason", "x"))
+		out, code = runToEnd(t, withSecret(t, otherSecret, "keys", "--store", store, "--namespace", flag, "show", key, "--reveal", "--reason", "x"))
 		assert.True(t, code == 2 && strings.Contains(out, `namespace "app" was used with another secret`), "the whole key, with --namespace %s: %d %s", flag, code, out)
 	}
 }
@@ -133,9 +138,9 @@ func TestCommandsWithAnotherSecret(t *testing.T) {
 func TestStoreWithoutSecret(t *testing.T) {
 	t.Parallel()
 	store, _ := usedStore(t, "")
-	out, code := ended(t, withSecret(t, "", "secret", "check", "--store", store))
+	out, code := runToEnd(t, withSecret(t, "", "secret", "check", "--store", store))
 	assert.True(t, code == 0 && strings.Contains(out, "was used without a secret"), "check: %d %s", code, out)
-	out, code = ended(t, withSecret(t, oneSecret, "keys", "--store", store, "list"))
+	out, code = runToEnd(t, withSecret(t, oneSecret, "keys", "--store", store, "list"))
 	assert.True(t, code == 0 && strings.Contains(out, "was used without a secret, and this process has one"), "list: %d %s", code, out)
 }
 
@@ -145,7 +150,7 @@ func TestSecretReplace(t *testing.T) {
 	t.Parallel()
 	store, _ := usedStore(t, oneSecret)
 	secret := func(of string, args ...string) (string, int) {
-		return ended(t, withSecret(t, of, append([]string{"secret", args[0], "--store", store}, args[1:]...)...))
+		return runToEnd(t, withSecret(t, of, append([]string{"secret", args[0], "--store", store}, args[1:]...)...))
 	}
 	out, code := secret(otherSecret, "replace")
 	assert.True(t, code == 2 && strings.Contains(out, "--reason"), "without a reason: %d %s", code, out)
@@ -168,9 +173,9 @@ func TestSecretReplace(t *testing.T) {
 	assert.True(t, code == 0 && strings.Contains(out, "is the secret of namespace app"), "check: %d %s", code, out)
 	out, code = secret(oneSecret, "check")
 	assert.True(t, code == 1 && strings.Contains(out, "another secret"), "check with the old one: %d %s", code, out)
-	out, code = ended(t, withSecret(t, oneSecret, "gateway", "--upstream", "http://127.0.0.1:1", "--store", store, "--listen", "127.0.0.1:0"))
+	out, code = runToEnd(t, withSecret(t, oneSecret, "gateway", "--upstream", "http://127.0.0.1:1", "--store", store, "--listen", "127.0.0.1:0"))
 	assert.True(t, code == 2 && strings.Contains(out, "another secret"), "a gateway with the old one: %d %s", code, out)
-	out, code = ended(t, withSecret(t, otherSecret, "keys", "--store", store, "list", "--layer", "audit"))
+	out, code = runToEnd(t, withSecret(t, otherSecret, "keys", "--store", store, "list", "--layer", "audit"))
 	assert.True(t, code == 0 && strings.Count(out, "completed") == 2, "the entries of the audit log: %d %s", code, out)
 	out, code = secret(oneSecret, "replace", "--no-secret", "--reason", "x")
 	assert.True(t, code == 2 && strings.Contains(out, "unset one of them"), "--no-secret with a secret: %d %s", code, out)
@@ -180,7 +185,7 @@ func TestSecretReplace(t *testing.T) {
 	}
 	out, code = secret(otherSecret, "check", "--namespace", "bank")
 	assert.True(t, code == 0 && strings.Contains(out, "no check value yet"), "another namespace: %d %s", code, out)
-	out, code = ended(t, withSecret(t, oneSecret, "secret", "check", "--store", "redis://127.0.0.1:1"))
+	out, code = runToEnd(t, withSecret(t, oneSecret, "secret", "check", "--store", "redis://127.0.0.1:1"))
 	assert.True(t, code == 2 && strings.Contains(out, "namespace is missing"), "without a namespace: %d %s", code, out)
 }
 
@@ -204,20 +209,20 @@ func redisSays(t *testing.T, addr string, commands ...string) {
 // wrong.
 func TestSecretUnknownAtTheStart(t *testing.T) {
 	t.Parallel()
-	up, effects := counting(t)
+	up, effects := newCountingService(t)
 	addr := startRedis(t)
 	redisSays(t, addr, "ACL SETUSER ann on >pass-word ~rs:app/gw/* ~rs:unfinished* &* +@all")
 	_, base, log := startGatewayIn(t, []string{"RETRYSAFE_SECRET=" + oneSecret}, "--upstream", up.URL, "--store", "redis://ann:pass-word@"+addr, "--listen", "127.0.0.1:0")
-	status, body, _ := post(t, base, "k")
+	status, body, _ := postPayment(t, base, "k")
 	assert.True(t, status == 503 && strings.Contains(body, "store-unavailable"), "before it is known: %d %s", status, body)
 	assert.Contains(t, log.String(), "the store does not say yet", "the log of the start")
 
 	_, other, _ := startGatewayIn(t, []string{"RETRYSAFE_SECRET=" + otherSecret}, "--upstream", up.URL, "--store", "redis://:pass-word@"+addr, "--listen", "127.0.0.1:0")
-	status, body, _ = post(t, other, "other")
+	status, body, _ = postPayment(t, other, "other")
 	assert.Equal(t, status, 201, "a gateway with another secret is the first: %s", body)
 	redisSays(t, addr, "ACL SETUSER ann allkeys")
 	for range 3 {
-		status, body, _ = post(t, base, "k")
+		status, body, _ = postPayment(t, base, "k")
 		assert.True(t, status == 503 && strings.Contains(body, "store-unavailable"), "with the wrong secret: %d %s", status, body)
 	}
 	assert.Equal(t, strings.Count(log.String(), "was used with another secret"), 1, "lines: %s", log)

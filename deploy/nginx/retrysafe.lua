@@ -1,5 +1,5 @@
 -- retrysafe for nginx: a request with an Idempotency-Key is sent to the service at most once, and
--- every duplicate gets the first answer. See docs/nginx.md. The records are those of package
+-- every duplicate gets the first answer. See docs/gateway.md. The records are those of package
 -- redisstore in the layer "nginx", so `retrysafe keys` can list and resolve them.
 local digest = require "retrysafe.digest"
 local inside = require "retrysafe.inside"
@@ -185,7 +185,7 @@ function M:guard()
   end
   if value == nil then return problem.send("key-missing") end
   if ngx.req.http_version() >= 2 then
-    ngx.log(ngx.ERR, "retrysafe: a guarded location of this server gets HTTP/2, which subrequests cannot; see docs/nginx.md")
+    ngx.log(ngx.ERR, "retrysafe: a guarded location of this server gets HTTP/2, which subrequests cannot; see docs/gateway.md")
     return ngx.exit(ngx.HTTP_INTERNAL_SERVER_ERROR)
   end
   local id, why = key.parse(value)

@@ -21,15 +21,15 @@ func main() {
 	pause := flag.Duration("pause", 0, "pause between the payment and the answer, to kill the program in it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *listen, *folder, *pause)
+	err := runShop(ctx, *listen, *folder, *pause)
 	stop()
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// serve serves until ctx ends, and returns when the requests in flight are answered.
-func serve(ctx context.Context, address string, h http.Handler) error {
+// listenAndServe serves until ctx ends, and returns when the requests in flight are answered.
+func listenAndServe(ctx context.Context, address string, h http.Handler) error {
 	server := &http.Server{Addr: address, Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()

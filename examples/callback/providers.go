@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/callback"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpidem/callback"
 )
 
 // keys are what the providers show in their consoles.
@@ -41,26 +41,26 @@ func readKeys(folder string) (k keys, err error) {
 	return k, err
 }
 
-func (s *shop) providers(mux *http.ServeMux, k keys) {
-	mux.Handle("/notify/alipay", s.notify(callback.Options{
+func (s *shop) addProviders(mux *http.ServeMux, k keys) {
+	mux.Handle("/notify/alipay", s.handleNotification(callback.Options{
 		Provider: "alipay", ID: "notify_id", Verify: callback.Alipay(k.alipay),
 		// ends Alipay's retries
 		Succeed: httpidem.StaticAnswer{ContentType: "text/plain", Body: []byte("success")},
-	}, alipay))
-	mux.Handle("/notify/wechatpay", s.notify(callback.Options{
+	}, alipayEvent))
+	mux.Handle("/notify/wechatpay", s.handleNotification(callback.Options{
 		Provider: "wechatpay", ID: "/id", Verify: callback.WeChatPay(map[string]*rsa.PublicKey{k.wechatSerial: k.wechat}),
-	}, wechatPay([]byte(k.wechatAPI))))
-	mux.Handle("/webhooks/stripe", s.notify(callback.Options{
+	}, wechatPayEvent([]byte(k.wechatAPI))))
+	mux.Handle("/webhooks/stripe", s.handleNotification(callback.Options{
 		Provider: "stripe", ID: "/id", Verify: callback.Stripe(k.stripe),
-	}, stripe))
+	}, stripeEvent))
 }
 
-func alipay(r *http.Request) (event, error) {
+func alipayEvent(r *http.Request) (event, error) {
 	status := r.FormValue("trade_status")
 	return event{r.FormValue("out_trade_no"), status == "TRADE_SUCCESS" || status == "TRADE_FINISHED"}, nil
 }
 
-func stripe(r *http.Request) (event, error) {
+func stripeEvent(r *http.Request) (event, error) {
 	var n struct {
 		Type string
 		Data struct {
@@ -74,8 +74,8 @@ func stripe(r *http.Request) (event, error) {
 	return event{n.Data.Object.Order, n.Type == "checkout.session.completed" && n.Data.Object.Paid == "paid"}, err
 }
 
-// wechatPay decrypts the resource of a notification with the APIv3 key.
-func wechatPay(key []byte) func(r *http.Request) (event, error) {
+// wechatPayEvent decrypts the resource of a notification with the APIv3 key.
+func wechatPayEvent(key []byte) func(r *http.Request) (event, error) {
 	return func(r *http.Request) (e event, err error) {
 		var n struct {
 			Resource struct {

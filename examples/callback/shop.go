@@ -12,8 +12,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/callback"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/httpidem/callback"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 const table = `CREATE TABLE IF NOT EXISTS payments (order_no TEXT PRIMARY KEY, provider TEXT NOT NULL, notifications INTEGER NOT NULL)`
@@ -25,7 +25,7 @@ type shop struct {
 	pause  time.Duration
 }
 
-func run(ctx context.Context, listen, folder string, pause time.Duration) error {
+func runShop(ctx context.Context, listen, folder string, pause time.Duration) error {
 	keys, err := readKeys(folder)
 	if err != nil {
 		return err
@@ -47,9 +47,9 @@ func run(ctx context.Context, listen, folder string, pause time.Duration) error 
 	}
 	s := &shop{db: db, store: store, engine: retrysafe.New(store, &retrysafe.Options{Namespace: "shop"}), pause: pause}
 	mux := http.NewServeMux()
-	s.providers(mux, keys)
-	mux.HandleFunc("GET /payments/{order}", s.payment)
-	err = serve(ctx, listen, mux)
+	s.addProviders(mux, keys)
+	mux.HandleFunc("GET /payments/{order}", s.getPayment)
+	err = listenAndServe(ctx, listen, mux)
 	return errors.Join(err, s.engine.Shutdown(context.WithoutCancel(ctx)))
 }
 
@@ -59,10 +59,10 @@ type event struct {
 	paid  bool // false: it is about something else, and needs an answer all the same
 }
 
-// notify serves the notifications of a provider. A notification that was counted and not answered,
-// since the process died, is counted no second time: the key of the transaction is that of the
-// notification.
-func (s *shop) notify(o callback.Options, read func(*http.Request) (event, error)) http.Handler {
+// handleNotification serves the notifications of a provider. A notification that was counted and
+// not answered, since the process died, is counted no second time: the key of the transaction is
+// that of the notification.
+func (s *shop) handleNotification(o callback.Options, read func(*http.Request) (event, error)) http.Handler {
 	o.Policy = retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: 3 * time.Second}
 	o.OnRefused = func(_ *http.Request, err error) { log.Printf("%s: a notification was refused: %v", o.Provider, err) }
 	return callback.New(s.engine, &o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func (s *shop) notify(o callback.Options, read func(*http.Request) (event, error
 			return
 		}
 		if e.paid {
-			if err := s.pay(r.Context(), o.Provider, e.order); err != nil {
+			if err := s.recordPayment(r.Context(), o.Provider, e.order); err != nil {
 				log.Printf("%s: a payment was not written, and the provider sends it again: %v", o.Provider, err)
 				http.Error(w, "send it again", http.StatusInternalServerError)
 				return
@@ -87,8 +87,9 @@ func (s *shop) notify(o callback.Options, read func(*http.Request) (event, error
 	}))
 }
 
-// pay writes that an order is paid. A shop also compares the amount with that of the order.
-func (s *shop) pay(ctx context.Context, provider, order string) error {
+// recordPayment writes that an order is paid. A shop also compares the amount with that of the
+// order.
+func (s *shop) recordPayment(ctx context.Context, provider, order string) error {
 	attempt, ok := retrysafe.AttemptFrom(ctx)
 	if !ok {
 		return errors.New("the handler is not guarded")
@@ -101,7 +102,7 @@ func (s *shop) pay(ctx context.Context, provider, order string) error {
 	return err
 }
 
-func (s *shop) payment(w http.ResponseWriter, r *http.Request) {
+func (s *shop) getPayment(w http.ResponseWriter, r *http.Request) {
 	var provider string
 	var n int
 	err := s.db.QueryRowContext(r.Context(), "SELECT provider, notifications FROM payments WHERE order_no = ?", r.PathValue("order")).Scan(&provider, &n)

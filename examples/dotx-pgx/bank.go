@@ -12,14 +12,14 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/pgxidem"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 const tables = `CREATE TABLE IF NOT EXISTS accounts (owner TEXT PRIMARY KEY, balance BIGINT NOT NULL CHECK (balance >= 0));
 CREATE TABLE IF NOT EXISTS payments (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payer TEXT NOT NULL, payee TEXT NOT NULL, cents BIGINT NOT NULL);
 INSERT INTO accounts VALUES ('ann', 10000), ('bob', 0) ON CONFLICT DO NOTHING`
 
-func run(ctx context.Context, listen, url string, pause time.Duration) error {
+func runBank(ctx context.Context, listen, url string, pause time.Duration) error {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func run(ctx context.Context, listen, url string, pause time.Duration) error {
 	}
 	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "bank", Policy: retrysafe.Policy{Wait: 5 * time.Second}})
 	b := &bank{pool: pool, engine: engine, records: pgxidem.New(store, pool), pause: pause}
-	err = serve(ctx, listen, b.routes())
+	err = listenAndServe(ctx, listen, b.newHandler())
 	return errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx)))
 }
 
@@ -63,12 +63,12 @@ var (
 	errPayee   = errors.New("there is no such payee")
 )
 
-// pay makes the payment of a key once. Both accounts, the payment and the record of the key commit
-// together or not at all.
-func (b *bank) pay(ctx context.Context, key string, p payment) (retrysafe.Result[payment], error) {
+// makePayment makes the payment of a key once. Both accounts, the payment and the record of the key
+// commit together or not at all.
+func (b *bank) makePayment(ctx context.Context, key string, p payment) (retrysafe.Result[payment], error) {
 	k := retrysafe.Key{Tenant: p.Payer, Operation: "pay", ID: key}
 	return retrysafe.DoTx(ctx, b.engine, b.records, k, func(ctx context.Context, tx pgx.Tx) (payment, error) {
-		if err := b.book(ctx, tx, &p); err != nil {
+		if err := b.moveMoney(ctx, tx, &p); err != nil {
 			return p, err
 		}
 		select { // to be killed here, before the commit
@@ -80,7 +80,7 @@ func (b *bank) pay(ctx context.Context, key string, p payment) (retrysafe.Result
 	}, retrysafe.WithPayload(p), retrysafe.RetryWork(3))
 }
 
-func (b *bank) book(ctx context.Context, tx pgx.Tx, p *payment) error {
+func (b *bank) moveMoney(ctx context.Context, tx pgx.Tx, p *payment) error {
 	taken, err := tx.Exec(ctx, "UPDATE accounts SET balance = balance - $1 WHERE owner = $2 AND balance >= $1", p.Cents, p.Payer)
 	if err != nil {
 		return err

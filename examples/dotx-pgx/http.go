@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-func (b *bank) routes() http.Handler {
+func (b *bank) newHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /payments", b.postPayment)
 	mux.HandleFunc("GET /accounts", b.getAccounts)
@@ -34,9 +34,9 @@ func (b *bank) postPayment(w http.ResponseWriter, r *http.Request) {
 	}
 	// The caller pays. Add your own login: this does not check the password.
 	p.Payer, _, _ = r.BasicAuth()
-	res, err := b.pay(r.Context(), key, p)
+	res, err := b.makePayment(r.Context(), key, p)
 	if err != nil {
-		refuse(w, err)
+		writeError(w, err)
 		return
 	}
 	if res.Replayed {
@@ -45,9 +45,9 @@ func (b *bank) postPayment(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, res.Value)
 }
 
-// refuse answers an error of DoTx. None of these errors means that money moved unseen: a retry with
-// the same key gets the outcome.
-func refuse(w http.ResponseWriter, err error) {
+// writeError answers an error of DoTx. None of these errors means that money moved unseen: a retry
+// with the same key gets the outcome.
+func writeError(w http.ResponseWriter, err error) {
 	var failure *retrysafe.Failure
 	after, again := retrysafe.Retryable(err)
 	switch {

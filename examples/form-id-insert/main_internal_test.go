@@ -14,8 +14,8 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 var hidden = regexp.MustCompile(`name="id" value="([0-9a-f-]{36})"`)
 
-// open opens the form, and returns what a browser sends with it.
-func open(t *testing.T, p *exampletest.Program) (id, cookie string) {
+// openForm opens the form, and returns what a browser sends with it.
+func openForm(t *testing.T, p *exampletest.Program) (id, cookie string) {
 	t.Helper()
 	a := p.Do(t, "GET", "/", "")
 	found := hidden.FindStringSubmatch(a.Body)
@@ -24,7 +24,7 @@ func open(t *testing.T, p *exampletest.Program) (id, cookie string) {
 	return found[1], cookie
 }
 
-func send(id, item, cookie string) []string {
+func orderRequest(id, item, cookie string) []string {
 	return []string{
 		"POST", "/orders", url.Values{"id": {id}, "item": {item}}.Encode(),
 		"Content-Type: application/x-www-form-urlencoded", "Cookie: " + cookie,
@@ -41,27 +41,27 @@ func TestOnce(t *testing.T) {
 		a := p.Do(t, "GET", "/orders/"+id, "")
 		assert.Contains(t, a.Body, want, "the page of the order")
 	}
-	id, cookie := open(t, p)
-	r := send(id, "tea", cookie)
+	id, cookie := openForm(t, p)
+	r := orderRequest(id, "tea", cookie)
 	for _, a := range p.AtOnce(t, 20, r[0], r[1], r[2], r[3:]...) {
 		assert.Equal(t, a.Status, 303, "status; %s", a.Body)
 		assert.Equal(t, a.Header.Get("Location"), "/orders/"+id, "the page of the order")
 	}
 	shows(id, "tea. There are 1 orders")
-	r = send(id, "coffee", cookie)
+	r = orderRequest(id, "coffee", cookie)
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 303, "the form again, with another item")
 	shows(id, "tea. There are 1 orders")
-	_, other := open(t, p)
-	r = send(id, "tea", other)
+	_, other := openForm(t, p)
+	r = orderRequest(id, "tea", other)
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 409, "the form of another session")
-	r = send("1", "tea", cookie)
+	r = orderRequest("1", "tea", cookie)
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 400, "an id that is none")
 	p.Kill()
 
 	p.Args("-pause", "10m")
 	p.Restart(t)
-	id, cookie = open(t, p)
-	r = send(id, "milk", cookie)
+	id, cookie = openForm(t, p)
+	r = orderRequest(id, "milk", cookie)
 	gone := make(chan error, 1)
 	go func() {
 		_, err := p.Send(t.Context(), r[0], r[1], r[2], r[3:]...)

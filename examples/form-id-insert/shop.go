@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/guard"
 	"github.com/retrysafe/retrysafe/httpidem/forms"
 	"github.com/retrysafe/retrysafe/idgen"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // The database numbers nothing. In a database that is split into shards, the id decides the shard.
@@ -32,7 +32,7 @@ type shop struct {
 	pause time.Duration
 }
 
-func run(ctx context.Context, listen string, pause time.Duration) error {
+func runShop(ctx context.Context, listen string, pause time.Duration) error {
 	db, err := sql.Open("sqlite", "file:shop.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)")
 	if err != nil {
 		return err
@@ -43,10 +43,10 @@ func run(ctx context.Context, listen string, pause time.Duration) error {
 	}
 	s := &shop{db, pause}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", s.form)
-	mux.HandleFunc("POST /orders", s.order)
-	mux.HandleFunc("GET /orders/{id}", s.show)
-	return serve(ctx, listen, http.NewCrossOriginProtection().Handler(mux))
+	mux.HandleFunc("GET /{$}", s.showForm)
+	mux.HandleFunc("POST /orders", s.placeOrder)
+	mux.HandleFunc("GET /orders/{id}", s.showOrder)
+	return listenAndServe(ctx, listen, http.NewCrossOriginProtection().Handler(mux))
 }
 
 var (
@@ -59,8 +59,8 @@ var (
 <p>Order {{.ID}}: {{.Item}}. There are {{.Orders}} orders. <a href="/">Order more</a></p>`))
 )
 
-// form makes the id of the order, before there is an order.
-func (s *shop) form(w http.ResponseWriter, r *http.Request) {
+// showForm makes the id of the order, before there is an order.
+func (s *shop) showForm(w http.ResponseWriter, r *http.Request) {
 	if _, err := r.Cookie("session"); err != nil {
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}) //nolint:gosec // add Secure if TLS is in front
 	}
@@ -69,14 +69,14 @@ func (s *shop) form(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *shop) order(w http.ResponseWriter, r *http.Request) {
+func (s *shop) placeOrder(w http.ResponseWriter, r *http.Request) {
 	session, err := r.Cookie("session")
 	id, item := r.FormValue("id"), r.FormValue("item")
 	if err != nil || len(id) != len(idgen.UUID{}.String()) || item == "" || len(item) > 100 {
 		http.Error(w, "Open the form again.", http.StatusBadRequest)
 		return
 	}
-	err = s.insert(r.Context(), retrysafe.Key{Tenant: session.Value, Operation: "order", ID: id}, item)
+	err = s.insertOrder(r.Context(), retrysafe.Key{Tenant: session.Value, Operation: "order", ID: id}, item)
 	switch {
 	case errors.Is(err, guard.ErrConflict):
 		http.Error(w, "This form belongs to someone else. Open your own.", http.StatusConflict)
@@ -93,8 +93,8 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 	forms.SeeOther(w, r, "/orders/"+id) // for the first and for every duplicate
 }
 
-// insert inserts the row of the key's id. It returns nil if the same request has inserted it.
-func (s *shop) insert(ctx context.Context, by retrysafe.Key, item string) error {
+// insertOrder inserts the row of the key's id. It returns nil if the same request has inserted it.
+func (s *shop) insertOrder(ctx context.Context, by retrysafe.Key, item string) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *shop) insert(ctx context.Context, by retrysafe.Key, item string) error 
 	return tx.Commit()
 }
 
-func (s *shop) show(w http.ResponseWriter, r *http.Request) {
+func (s *shop) showOrder(w http.ResponseWriter, r *http.Request) {
 	var page struct {
 		ID, Item string
 		Orders   int

@@ -22,15 +22,15 @@ func main() {
 	flag.DurationVar(&c.pause, "pause", 0, "pause between an order and its answer, to kill the program in it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *listen, c)
+	err := runShop(ctx, *listen, c)
 	stop()
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// serve serves until ctx ends, and returns when the requests in flight are answered.
-func serve(ctx context.Context, address string, h http.Handler) error {
+// listenAndServe serves until ctx ends, and returns when the requests in flight are answered.
+func listenAndServe(ctx context.Context, address string, h http.Handler) error {
 	server := &http.Server{Addr: address, Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()

@@ -19,7 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/goredisclient"
 	"github.com/retrysafe/retrysafe/guard"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
 )
 
 type config struct {
@@ -37,7 +37,7 @@ type shop struct {
 	pause time.Duration
 }
 
-func run(ctx context.Context, listen string, c config) error {
+func runShop(ctx context.Context, listen string, c config) error {
 	db, err := sql.Open("mysql", c.mysql)
 	if err != nil {
 		return fmt.Errorf("open MySQL: %w", err)
@@ -62,25 +62,25 @@ func run(ctx context.Context, listen string, c config) error {
 	}
 	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "shop", Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))})
 	gin.SetMode(gin.ReleaseMode)
-	err = serve(ctx, listen, (&shop{db, c.pause}).routes(engine))
+	err = listenAndServe(ctx, listen, (&shop{db, c.pause}).newHandler(engine))
 	return errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx)))
 }
 
-func (s *shop) routes(engine *retrysafe.Engine) http.Handler {
+func (s *shop) newHandler(engine *retrysafe.Engine) http.Handler {
 	guarded := ginidem.Middleware(httpidem.New(engine, &httpidem.Options{
-		Tenant: customer, Key: httpidem.Required,
+		Tenant: customerOf, Key: httpidem.Required,
 		// After a crash the order is placed again: the unique index finds the row of the first try.
 		Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute, Lease: 3 * time.Second, MaxRun: time.Minute},
 	}))
 	r := gin.New()
 	r.Use(gin.Logger(), gin.Recovery())
-	r.POST("/orders", guarded, s.place)
-	r.GET("/orders", s.count)
+	r.POST("/orders", guarded, s.placeOrder)
+	r.GET("/orders", s.countOrders)
 	return r
 }
 
-// customer keeps callers apart. Add your own login: this does not check the password.
-func customer(r *http.Request) (string, error) {
+// customerOf keeps callers apart. Add your own login: this does not check the password.
+func customerOf(r *http.Request) (string, error) {
 	name, _, ok := r.BasicAuth()
 	if !ok {
 		return "", errors.New("a request without a user name")
@@ -94,15 +94,15 @@ type order struct {
 	Item     string `json:"item" binding:"required,max=100"`
 }
 
-func (s *shop) place(c *gin.Context) {
+func (s *shop) placeOrder(c *gin.Context) {
 	var o order
 	if err := c.ShouldBindJSON(&o); err != nil {
 		c.JSON(http.StatusBadRequest, gin.H{"error": `send JSON like {"item":"tea"}`})
 		return
 	}
-	o.Customer, _ = customer(c.Request)
+	o.Customer, _ = customerOf(c.Request)
 	ctx := c.Request.Context()
-	if err := s.insert(ctx, &o); err != nil {
+	if err := s.insertOrder(ctx, &o); err != nil {
 		log.Print("an order was not placed: ", err)
 		c.JSON(http.StatusServiceUnavailable, gin.H{"error": "send it again with the same key"})
 		return
@@ -114,8 +114,8 @@ func (s *shop) place(c *gin.Context) {
 	c.JSON(http.StatusCreated, o)
 }
 
-// insert inserts the row of a request, or reads the row that an earlier try inserted.
-func (s *shop) insert(ctx context.Context, o *order) error {
+// insertOrder inserts the row of a request, or reads the row that an earlier try inserted.
+func (s *shop) insertOrder(ctx context.Context, o *order) error {
 	attempt, ok := retrysafe.AttemptFrom(ctx)
 	if !ok {
 		return errors.New("the route is not guarded")
@@ -135,7 +135,7 @@ func (s *shop) insert(ctx context.Context, o *order) error {
 	return err
 }
 
-func (s *shop) count(c *gin.Context) {
+func (s *shop) countOrders(c *gin.Context) {
 	var n int
 	if err := s.db.QueryRowContext(c.Request.Context(), "SELECT COUNT(*) FROM orders").Scan(&n); err != nil {
 		c.JSON(http.StatusServiceUnavailable, gin.H{"error": "the database does not answer"})

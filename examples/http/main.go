@@ -10,20 +10,18 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 	_ "modernc.org/sqlite"
 )
 
 func main() {
-	listen := flag.String("listen", "localhost:8080", "address to listen on")
+	listen, ctx := flag.String("listen", "localhost:8080", "address to listen on"), context.Background()
 	flag.Parse()
-	ctx := context.Background()
 	db := must(sql.Open("sqlite", "file:shop.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"))
 	must(db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS payments (id INTEGER PRIMARY KEY, item TEXT)"))
 	store := must(sqlstore.New(db, sqlstore.SQLite, nil)) // keeps keys and answers in the same file
-	must(store, store.Migrate(ctx))
-
-	// Names the caller: "" is anonymous, an error refuses. Add your login: no password is checked.
+	check(store.Migrate(ctx))                             // creates its table
+	// The caller, who has keys of their own. Ask your login here: this checks no password.
 	user := func(r *http.Request) (string, error) { name, _, _ := r.BasicAuth(); return name, nil }
 	idem := httpidem.New(retrysafe.New(store, nil), &httpidem.Options{Tenant: user, Key: httpidem.Required})
 	http.Handle("POST /payments", idem.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,16 +31,20 @@ func main() {
 	})))
 	http.HandleFunc("GET /payments", func(w http.ResponseWriter, r *http.Request) {
 		var n int
-		err := db.QueryRowContext(r.Context(), "SELECT count(*) FROM payments").Scan(&n)
-		fmt.Fprintf(w, "payments: %d\n", must(n, err))
+		check(db.QueryRowContext(r.Context(), "SELECT count(*) FROM payments").Scan(&n))
+		fmt.Fprintf(w, "payments: %d\n", n)
 	})
 	log.Fatal(http.ListenAndServe(*listen, nil))
 }
 
-// must panics on an error. In the middle of a payment, that leaves its outcome in doubt.
 func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// check panics on an error. In the middle of a payment, that leaves its outcome in doubt.
+func check(err error) {
 	if err != nil {
 		panic(err)
 	}
-	return v
 }

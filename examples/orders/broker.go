@@ -32,8 +32,8 @@ type broker struct {
 	close       func()
 }
 
-// inMemory returns a broker within this process.
-func inMemory() *broker {
+// newMemoryBroker returns a broker within this process.
+func newMemoryBroker() *broker {
 	b := memqueue.New()
 	b.Bind(topic, stockQueue, pointsQueue)
 	return &broker{
@@ -49,8 +49,8 @@ func inMemory() *broker {
 // exchange is the exchange that RabbitMQ gets the messages on.
 const exchange = "orders"
 
-// rabbit connects to a RabbitMQ, with an exchange that sends each message to both queues.
-func rabbit(ctx context.Context, url string) (*broker, error) {
+// openRabbitMQ connects to a RabbitMQ, with an exchange that sends each message to both queues.
+func openRabbitMQ(ctx context.Context, url string) (*broker, error) {
 	options := func() *amqpidem.Options {
 		return &amqpidem.Options{
 			Quorum: true, Prefetch: 64, Exchange: exchange, Bindings: []string{topic},
@@ -82,11 +82,11 @@ func rabbit(ctx context.Context, url string) (*broker, error) {
 	}, nil
 }
 
-// forgetful publishes every third message twice, like a producer that has lost the confirmation of
-// the first.
-type forgetful struct{ outbox.Publisher }
+// repeatingPublisher publishes every third message twice, like a producer that has lost the
+// confirmation of the first.
+type repeatingPublisher struct{ outbox.Publisher }
 
-func (f forgetful) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
+func (f repeatingPublisher) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 	var again []outbox.Outgoing
 	for i := range batch {
 		if rand.IntN(3) == 0 {

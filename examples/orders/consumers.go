@@ -23,14 +23,14 @@ type consumers struct {
 	done, repeats, again, dead atomic.Int64
 }
 
-func (c *consumers) options() *mqidem.Options {
+func (c *consumers) newOptions() *mqidem.Options {
 	return &mqidem.Options{
 		MaxAttempts: tries, Backoff: mqidem.Fixed(100 * time.Millisecond), Batch: 50, Linger: 20 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler), OnOutcome: c.observe,
+		Logger: slog.New(slog.DiscardHandler), OnOutcome: c.countOutcome,
 	}
 }
 
-func (c *consumers) observe(_ context.Context, o mqidem.Outcome) {
+func (c *consumers) countOutcome(_ context.Context, o mqidem.Outcome) {
 	switch o.What {
 	case mqidem.OutcomeDone:
 		c.done.Add(1)
@@ -43,22 +43,22 @@ func (c *consumers) observe(_ context.Context, o mqidem.Outcome) {
 	}
 }
 
-// stock takes what was ordered out of the stock, exactly once: the record is in the same
+// consumeStock takes what was ordered out of the stock, exactly once: the record is in the same
 // transaction.
-func (c *consumers) stock(ctx context.Context, s mqidem.Source) error {
+func (c *consumers) consumeStock(ctx context.Context, s mqidem.Source) error {
 	h := mqidem.OnceTx(c.shop.engine, c.shop.store, "stock", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error {
 		var o order
 		if err := json.Unmarshal(m.Body, &o); err != nil {
 			return mqidem.Poison(err)
 		}
-		return c.shop.take(ctx, tx, o.SKU)
+		return c.shop.takePiece(ctx, tx, o.SKU)
 	})
-	return mqidem.Consume(ctx, s, h, c.options())
+	return mqidem.Consume(ctx, s, h, c.newOptions())
 }
 
-// points adds bonus points, in batches. The records are in another store: if a consumer dies
+// consumePoints adds bonus points, in batches. The records are in another store: if a consumer dies
 // between the effect and its record, the effect runs again, which does no harm here.
-func (c *consumers) points(ctx context.Context, s mqidem.Source) error {
+func (c *consumers) consumePoints(ctx context.Context, s mqidem.Source) error {
 	h := mqidem.OnceBatch(c.records, "points", func(ctx context.Context, ms []*mqidem.Message) []error {
 		errs := make([]error, len(ms))
 		for i, m := range ms {
@@ -67,9 +67,9 @@ func (c *consumers) points(ctx context.Context, s mqidem.Source) error {
 				errs[i] = mqidem.Poison(err)
 				continue
 			}
-			errs[i] = c.shop.reward(ctx, o)
+			errs[i] = c.shop.addPoints(ctx, o)
 		}
 		return errs
 	})
-	return mqidem.ConsumeBatch(ctx, s, h, c.options())
+	return mqidem.ConsumeBatch(ctx, s, h, c.newOptions())
 }

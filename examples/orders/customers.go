@@ -23,7 +23,7 @@ func sendAll(ctx context.Context, url string, orders int) (sent int, err error) 
 		copies := 1 + i%3
 		sent += copies
 		sku := inStock
-		if i%everySo == 0 {
+		if i%missingEvery == 0 {
 			sku = outOfStock
 		}
 		turns <- struct{}{}
@@ -41,7 +41,7 @@ func sendOne(ctx context.Context, url, body string, copies int) error {
 	answers, errs := make([]string, copies), make([]error, copies)
 	var all sync.WaitGroup
 	for i := range copies {
-		all.Go(func() { answers[i], errs[i] = request(ctx, url, key, body) })
+		all.Go(func() { answers[i], errs[i] = requestOrder(ctx, url, key, body) })
 	}
 	all.Wait()
 	for _, other := range answers[1:] {
@@ -52,9 +52,9 @@ func sendOne(ctx context.Context, url, body string, copies int) error {
 	return errors.Join(errs...)
 }
 
-// request retries until the answer has an order: while the first request is in progress, a
+// requestOrder retries until the answer has an order: while the first request is in progress, a
 // duplicate is answered with a time to retry after.
-func request(ctx context.Context, url, key, body string) (string, error) {
+func requestOrder(ctx context.Context, url, key, body string) (string, error) {
 	for {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(body)))
 		if err != nil {
@@ -75,7 +75,7 @@ func request(ctx context.Context, url, key, body string) (string, error) {
 		case resp.Header.Get("Retry-After") == "":
 			return "", fmt.Errorf("an order was refused with status %d: %s", resp.StatusCode, answer)
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := sleepFor(ctx, 50*time.Millisecond); err != nil {
 			return "", err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func tell(t *testing.T, args ...string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code := run(t.Context(), append([]string{"-orders", "60"}, args...), &out, &errOut)
+	code := runProgram(t.Context(), append([]string{"-orders", "60"}, args...), &out, &errOut)
 	assert.Equal(t, code, 0, "exit code; it said %s%s", out.String(), errOut.String())
 	assert.Contains(t, out.String(), "60 orders, sent 120 times: 60 were placed", "what it tells")
 	assert.Contains(t, out.String(), "redrive: 3 messages put back, 3 pieces taken", "what it tells")
@@ -39,13 +39,13 @@ func TestCalls(t *testing.T) {
 		"there are no arguments but flags": {"now"}, "20 or more": {"-orders", "3"}, "flag provided but not defined": {"-what"},
 	} {
 		var out, errOut bytes.Buffer
-		assert.Equal(t, run(t.Context(), args, &out, &errOut), 2, "exit code of %q", args)
+		assert.Equal(t, runProgram(t.Context(), args, &out, &errOut), 2, "exit code of %q", args)
 		assert.Contains(t, errOut.String(), want, "what is said of %q", args)
 	}
 	var out, errOut bytes.Buffer
-	assert.Equal(t, run(t.Context(), []string{"-h"}, &out, &errOut), 0, "exit code of -h")
+	assert.Equal(t, runProgram(t.Context(), []string{"-h"}, &out, &errOut), 0, "exit code of -h")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.Equal(t, run(gone, nil, &out, &errOut), 1, "exit code of a run that is interrupted")
-	assert.Equal(t, run(t.Context(), []string{"-postgres", "postgres://127.0.0.1:1/x?connect_timeout=1"}, &out, &errOut), 1, "exit code without the database")
+	assert.Equal(t, runProgram(gone, nil, &out, &errOut), 1, "exit code of a run that is interrupted")
+	assert.Equal(t, runProgram(t.Context(), []string{"-postgres", "postgres://127.0.0.1:1/x?connect_timeout=1"}, &out, &errOut), 1, "exit code without the database")
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/rueidisclient"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/redisstore"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // parts are the components of the program.
@@ -27,18 +27,18 @@ type parts struct {
 	closers []func()
 }
 
-// close closes what was opened, the last first.
-func (p *parts) close() {
+// closeAll closes what was opened, the last first.
+func (p *parts) closeAll() {
 	for i := len(p.closers) - 1; i >= 0; i-- {
 		p.closers[i]()
 	}
 }
 
-func open(ctx context.Context, c config) (p *parts, err error) {
+func openParts(ctx context.Context, c config) (p *parts, err error) {
 	p = new(parts)
 	defer func() {
 		if err != nil {
-			p.close()
+			p.closeAll()
 			p = nil
 		}
 	}()
@@ -48,14 +48,14 @@ func open(ctx context.Context, c config) (p *parts, err error) {
 		}
 		p.closers = append(p.closers, func() { _ = os.RemoveAll(c.dir) })
 	}
-	db, d, err := p.database(c.postgres, filepath.Join(c.dir, "shop.db"))
+	db, d, err := p.openDatabase(c.postgres, filepath.Join(c.dir, "shop.db"))
 	if err != nil {
 		return p, err
 	}
 	if p.shop, err = openShop(ctx, db, d); err != nil {
 		return p, err
 	}
-	records, err := p.recordStore(ctx, c)
+	records, err := p.openRecordStore(ctx, c)
 	if err != nil {
 		return p, err
 	}
@@ -63,8 +63,8 @@ func open(ctx context.Context, c config) (p *parts, err error) {
 	p.closers = append(p.closers, func() {
 		_ = errors.Join(p.records.Shutdown(context.Background()), p.shop.engine.Shutdown(context.Background()))
 	})
-	if p.broker = inMemory(); c.rabbitmq != "" {
-		if p.broker, err = rabbit(ctx, c.rabbitmq); err != nil {
+	if p.broker = newMemoryBroker(); c.rabbitmq != "" {
+		if p.broker, err = openRabbitMQ(ctx, c.rabbitmq); err != nil {
 			return p, err
 		}
 	}
@@ -72,8 +72,8 @@ func open(ctx context.Context, c config) (p *parts, err error) {
 	return p, nil
 }
 
-// database opens PostgreSQL, or a file of SQLite.
-func (p *parts) database(postgres, file string) (*sql.DB, sqlstore.Dialect, error) {
+// openDatabase opens PostgreSQL, or a file of SQLite.
+func (p *parts) openDatabase(postgres, file string) (*sql.DB, sqlstore.Dialect, error) {
 	driver, dsn, d := "sqlite", file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)", sqlstore.SQLite
 	if postgres != "" {
 		driver, dsn, d = "pgx", postgres, sqlstore.PostgreSQL
@@ -86,12 +86,12 @@ func (p *parts) database(postgres, file string) (*sql.DB, sqlstore.Dialect, erro
 	return db, d, nil
 }
 
-// recordStore opens the store of the records that are not in a transaction. It is in Redis or in a
-// separate file: SQLite has one writer at a time, and an open transaction of the shop would block
-// it.
-func (p *parts) recordStore(ctx context.Context, c config) (storeapi.Store, error) {
+// openRecordStore opens the store of the records that are not in a transaction. It is in Redis or
+// in a separate file: SQLite has one writer at a time, and an open transaction of the shop would
+// block it.
+func (p *parts) openRecordStore(ctx context.Context, c config) (storeapi.Store, error) {
 	if c.redis == "" {
-		db, d, err := p.database("", filepath.Join(c.dir, "records.db"))
+		db, d, err := p.openDatabase("", filepath.Join(c.dir, "records.db"))
 		if err != nil {
 			return nil, err
 		}

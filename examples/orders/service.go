@@ -8,9 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// service takes orders over HTTP. The middleware answers duplicates. The transaction below it
+// newService takes orders over HTTP. The middleware answers duplicates. The transaction below it
 // detects them too, so the middleware may run the handler again after any failure.
-func service(s *shop, records *retrysafe.Engine) http.Handler {
+func newService(s *shop, records *retrysafe.Engine) http.Handler {
 	m := httpidem.New(records, &httpidem.Options{Tenant: httpidem.Global, Policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute}})
 	return m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var o order
@@ -19,7 +19,7 @@ func service(s *shop, records *retrysafe.Engine) http.Handler {
 			return
 		}
 		a, _ := retrysafe.AttemptFrom(r.Context())
-		placed, err := s.place(r.Context(), a.Key(), o)
+		placed, err := s.placeOrder(r.Context(), a.Key(), o)
 		if err != nil {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "try again", http.StatusServiceUnavailable)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // shop has the application's tables and retrysafe's in the same database, so that what must happen
@@ -60,11 +60,11 @@ type order struct {
 	SKU      string `json:"sku"`
 }
 
-// place takes an order. The row and the message about it commit together, once for each key.
-func (s *shop) place(ctx context.Context, key retrysafe.Key, o order) (order, error) {
+// placeOrder takes an order. The row and the message about it commit together, once for each key.
+func (s *shop) placeOrder(ctx context.Context, key retrysafe.Key, o order) (order, error) {
 	res, err := retrysafe.DoTx(ctx, s.engine, s.store, key, func(ctx context.Context, tx *sql.Tx) (order, error) {
 		o.ID = outbox.NewID()
-		if _, err := tx.ExecContext(ctx, s.query("INSERT INTO orders (id, customer, sku) VALUES (?, ?, ?)"), o.ID, o.Customer, o.SKU); err != nil {
+		if _, err := tx.ExecContext(ctx, s.rewriteQuery("INSERT INTO orders (id, customer, sku) VALUES (?, ?, ?)"), o.ID, o.Customer, o.SKU); err != nil {
 			return o, err
 		}
 		return o, s.box.Add(ctx, dbtx.SQL(tx, s.store.Dialect()), outbox.Message{
@@ -77,9 +77,9 @@ func (s *shop) place(ctx context.Context, key retrysafe.Key, o order) (order, er
 
 var errNoStock = errors.New("out of stock")
 
-// take takes one piece out of the stock.
-func (s *shop) take(ctx context.Context, tx *sql.Tx, sku string) error {
-	res, err := tx.ExecContext(ctx, s.query("UPDATE stock SET n = n - 1 WHERE sku = ? AND n > 0"), sku)
+// takePiece takes one piece out of the stock.
+func (s *shop) takePiece(ctx context.Context, tx *sql.Tx, sku string) error {
+	res, err := tx.ExecContext(ctx, s.rewriteQuery("UPDATE stock SET n = n - 1 WHERE sku = ? AND n > 0"), sku)
 	if err != nil {
 		return err
 	}
@@ -89,26 +89,26 @@ func (s *shop) take(ctx context.Context, tx *sql.Tx, sku string) error {
 	return nil
 }
 
-// fill sets the number of pieces.
-func (s *shop) fill(ctx context.Context, sku string, n int) error {
-	_, err := s.db.ExecContext(ctx, s.query("INSERT INTO stock (sku, n) VALUES (?, ?) ON CONFLICT (sku) DO UPDATE SET n = excluded.n"), sku, n)
+// setStock sets the number of pieces.
+func (s *shop) setStock(ctx context.Context, sku string, n int) error {
+	_, err := s.db.ExecContext(ctx, s.rewriteQuery("INSERT INTO stock (sku, n) VALUES (?, ?) ON CONFLICT (sku) DO UPDATE SET n = excluded.n"), sku, n)
 	return err
 }
 
-// reward writes bonus points: a row for each order, so that doing it twice does no harm.
-func (s *shop) reward(ctx context.Context, o order) error {
-	_, err := s.db.ExecContext(ctx, s.query("INSERT INTO points (order_id, customer, n) VALUES (?, ?, 10) ON CONFLICT (order_id) DO NOTHING"), o.ID, o.Customer)
+// addPoints writes bonus points: a row for each order, so that doing it twice does no harm.
+func (s *shop) addPoints(ctx context.Context, o order) error {
+	_, err := s.db.ExecContext(ctx, s.rewriteQuery("INSERT INTO points (order_id, customer, n) VALUES (?, ?, 10) ON CONFLICT (order_id) DO NOTHING"), o.ID, o.Customer)
 	return err
 }
 
-// number returns the single value of a query.
-func (s *shop) number(ctx context.Context, query string, args ...any) (n int, err error) {
-	err = s.db.QueryRowContext(ctx, s.query(query), args...).Scan(&n)
+// queryNumber returns the single value of a query.
+func (s *shop) queryNumber(ctx context.Context, query string, args ...any) (n int, err error) {
+	err = s.db.QueryRowContext(ctx, s.rewriteQuery(query), args...).Scan(&n)
 	return n, err
 }
 
-// query rewrites the placeholders for the database.
-func (s *shop) query(q string) string {
+// rewriteQuery rewrites the placeholders for the database.
+func (s *shop) rewriteQuery(q string) string {
 	if s.store.Dialect() != sqlstore.PostgreSQL {
 		return q
 	}

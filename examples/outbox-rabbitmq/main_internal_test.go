@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
-func place(item, key string) []string {
+func orderRequest(item, key string) []string {
 	return []string{
 		"POST", "/orders", "item=" + item, "Authorization: Basic YW5uOg==",
 		"Content-Type: application/x-www-form-urlencoded", "Idempotency-Key: " + key,
@@ -33,13 +33,13 @@ func TestOnce(t *testing.T) {
 	rabbit := servertest.StartRabbitMQ(t)
 	url := rabbit.VHost(t)
 	p := exampletest.Start(t, "-rabbitmq", url)
-	r := place("tea", "one")
+	r := orderRequest("tea", "one")
 	answers := p.AtOnce(t, 20, r[0], r[1], r[2], r[3:]...)
 	for _, a := range answers {
 		assert.True(t, a.Status == 201 && a.Body == answers[0].Body, "the same answer for all: %v", a)
 	}
 	awaitCounts(t, p, "orders: 1, parcels: 1\n")
-	other := place("coffee", "one")
+	other := orderRequest("coffee", "one")
 	assert.Equal(t, p.Do(t, other[0], other[1], other[2], other[3:]...).Status, 422, "another order with the same key")
 	copyOf(t, url, answers[0].Body[len("order "):len(answers[0].Body)-1])
 	p.AwaitOutput(t, "message: "+mqidem.OutcomeDuplicate)
@@ -48,7 +48,7 @@ func TestOnce(t *testing.T) {
 
 	p.Args("-pause", "10m")
 	p.Restart(t)
-	r = place("tea", "two")
+	r = orderRequest("tea", "two")
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 201, "the second order")
 	p.AwaitOutput(t, "kill me")
 	p.Kill()
@@ -59,7 +59,7 @@ func TestOnce(t *testing.T) {
 	awaitCounts(t, p, "orders: 2, parcels: 2\n")
 
 	rabbit.Kill()
-	r = place("tea", "three")
+	r = orderRequest("tea", "three")
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 201, "an order without RabbitMQ")
 	rabbit.Restart(t)
 	awaitCounts(t, p, "orders: 3, parcels: 3\n")

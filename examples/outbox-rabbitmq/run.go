@@ -15,10 +15,10 @@ import (
 
 const queue = "packing"
 
-// run runs the three parts in one process. They could run in three: they share the database and
+// runShop runs the three parts in one process. They could run in three: they share the database and
 // RabbitMQ, and nothing else.
-func run(ctx context.Context, listen, rabbitmq string, pause time.Duration) error {
-	s, err := open(ctx)
+func runShop(ctx context.Context, listen, rabbitmq string, pause time.Duration) error {
+	s, err := openShop(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,9 @@ func run(ctx context.Context, listen, rabbitmq string, pause time.Duration) erro
 	var parts sync.WaitGroup
 	errs := make([]error, 3)
 	for i, part := range []func() error{
-		func() error { return serve(ctx, listen, s.routes()) },
+		func() error { return listenAndServe(ctx, listen, s.newHandler()) },
 		func() error { return s.relay.Run(ctx) },
-		func() error { return s.consume(ctx, source) },
+		func() error { return s.consumeOrders(ctx, source) },
 	} {
 		parts.Go(func() {
 			defer stop() // the program ends when one part does
@@ -59,9 +59,9 @@ func run(ctx context.Context, listen, rabbitmq string, pause time.Duration) erro
 	return errors.Join(errors.Join(errs...), s.engine.Shutdown(context.WithoutCancel(ctx)))
 }
 
-// consume packs what was ordered. The record of a message commits together with the parcel, so that
-// a message that RabbitMQ delivers again makes no second one.
-func (s *shop) consume(ctx context.Context, source mqidem.Source) error {
+// consumeOrders packs what was ordered. The record of a message commits together with the parcel,
+// so that a message that RabbitMQ delivers again makes no second one.
+func (s *shop) consumeOrders(ctx context.Context, source mqidem.Source) error {
 	pack := mqidem.OnceTx(s.engine, s.store, "packing", func(ctx context.Context, tx *sql.Tx, m *mqidem.Message) error {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO parcels (order_id) VALUES (?)", m.ID); err != nil {
 			return err

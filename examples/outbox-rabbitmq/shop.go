@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 const tables = `CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, item TEXT NOT NULL);
@@ -32,8 +32,9 @@ type shop struct {
 	pause  time.Duration
 }
 
-// open opens the database, which is a file of SQLite. PostgreSQL and MySQL work in the same way.
-func open(ctx context.Context) (*shop, error) {
+// openShop opens the database, which is a file of SQLite. PostgreSQL and MySQL work in the same
+// way.
+func openShop(ctx context.Context) (*shop, error) {
 	db, err := sql.Open("sqlite", "file:shop.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)")
 	if err != nil {
 		return nil, err
@@ -61,8 +62,8 @@ type order struct {
 	Item string `json:"item"`
 }
 
-// place writes an order and the message about it, once for each key.
-func (s *shop) place(ctx context.Context, key retrysafe.Key, item string) (retrysafe.Result[order], error) {
+// placeOrder writes an order and the message about it, once for each key.
+func (s *shop) placeOrder(ctx context.Context, key retrysafe.Key, item string) (retrysafe.Result[order], error) {
 	res, err := retrysafe.DoTx(ctx, s.engine, s.store, key, func(ctx context.Context, tx *sql.Tx) (order, error) {
 		o := order{ID: outbox.NewID(), Item: item}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id, item) VALUES (?, ?)", o.ID, o.Item); err != nil {
@@ -80,7 +81,7 @@ func (s *shop) place(ctx context.Context, key retrysafe.Key, item string) (retry
 	return res, err
 }
 
-func (s *shop) routes() http.Handler {
+func (s *shop) newHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
 		user, _, _ := r.BasicAuth() // add your own login: this does not check the password
@@ -89,7 +90,7 @@ func (s *shop) routes() http.Handler {
 			http.Error(w, "send an Idempotency-Key and an item", http.StatusBadRequest)
 			return
 		}
-		res, err := s.place(r.Context(), retrysafe.Key{Tenant: user, Operation: "order", ID: id}, r.FormValue("item"))
+		res, err := s.placeOrder(r.Context(), retrysafe.Key{Tenant: user, Operation: "order", ID: id}, r.FormValue("item"))
 		switch {
 		case errors.Is(err, retrysafe.ErrFingerprintMismatch):
 			http.Error(w, "this key was used for another order; use a new key", http.StatusUnprocessableEntity)

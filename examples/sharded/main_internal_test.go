@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
-func place(item, key string) []string {
+func orderRequest(item, key string) []string {
 	return []string{
 		"POST", "/orders", "item=" + item, "Authorization: Basic YW5uOg==",
 		"Content-Type: application/x-www-form-urlencoded", "Idempotency-Key: " + key,
@@ -23,8 +23,8 @@ func place(item, key string) []string {
 
 var counted = regexp.MustCompile(`^eu-1: (\d+)\neu-2: (\d+)\n$`)
 
-// counts returns how many orders each shard has.
-func counts(t *testing.T, p *exampletest.Program) (one, two int) {
+// shardCounts returns how many orders each shard has.
+func shardCounts(t *testing.T, p *exampletest.Program) (one, two int) {
 	t.Helper()
 	text := p.Do(t, "GET", "/counts", "").Body
 	found := counted.FindStringSubmatch(text)
@@ -43,7 +43,7 @@ func TestOnce(t *testing.T) {
 	keyOf := map[string]string{} // a key of each shard
 	for i := range 20 {
 		key := fmt.Sprint("order-", i)
-		r := place("tea", key)
+		r := orderRequest("tea", key)
 		all := p.AtOnce(t, 3, r[0], r[1], r[2], r[3:]...)
 		for _, a := range all {
 			assert.True(t, a.Status == 201 && a.Body == all[0].Body, "one answer for all copies: %v", all)
@@ -52,15 +52,15 @@ func TestOnce(t *testing.T) {
 		keyOf[strings.Split(path, "/")[2]] = key
 		assert.Equal(t, p.Do(t, "GET", path, "").Body, "tea\n", "the order at %s", path)
 	}
-	one, two := counts(t, p)
+	one, two := shardCounts(t, p)
 	assert.True(t, one > 0 && two > 0 && one+two == 20, "20 orders on two shards: %d and %d", one, two)
-	r := place("coffee", keyOf["eu-1"])
+	r := orderRequest("coffee", keyOf["eu-1"])
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 422, "another order with the same key")
 	p.Kill()
 
 	p.Args("-pause", "10m")
 	p.Restart(t)
-	r = place("milk", "killed")
+	r = orderRequest("milk", "killed")
 	gone := make(chan error, 1)
 	go func() {
 		_, err := p.Send(t.Context(), r[0], r[1], r[2], r[3:]...)
@@ -74,12 +74,12 @@ func TestOnce(t *testing.T) {
 	for range 2 {
 		assert.Equal(t, p.Retry(t, r[0], r[1], r[2], r[3:]...).Status, 201, "the order again")
 	}
-	one, two = counts(t, p)
+	one, two = shardCounts(t, p)
 	assert.Equal(t, one+two, 21, "orders after the kill")
 
 	second.Kill()
-	r = place("tea", keyOf["eu-2"])
+	r = orderRequest("tea", keyOf["eu-2"])
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 503, "a key of the shard that is away")
-	r = place("tea", keyOf["eu-1"])
+	r = orderRequest("tea", keyOf["eu-1"])
 	assert.Equal(t, p.Do(t, r[0], r[1], r[2], r[3:]...).Status, 201, "a key of the other shard")
 }

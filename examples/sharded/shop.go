@@ -17,9 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/idgen"
-	"github.com/retrysafe/retrysafe/shardstore"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 const table = `CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, item TEXT NOT NULL)`
@@ -31,7 +31,7 @@ type shop struct {
 	pause   time.Duration
 }
 
-func run(ctx context.Context, listen, shards string, pause time.Duration) error {
+func runShop(ctx context.Context, listen, shards string, pause time.Duration) error {
 	s := &shop{shards: map[string]*sql.DB{}, pause: pause}
 	stores, transactions := map[string]storeapi.Store{}, map[string]storeapi.TxStore[*sql.Tx]{}
 	for shard := range strings.FieldsSeq(shards) {
@@ -39,7 +39,7 @@ func run(ctx context.Context, listen, shards string, pause time.Duration) error 
 		if !ok || s.shards[name] != nil {
 			return fmt.Errorf("-shards: %q: write NAME=URL, each name once", shard)
 		}
-		db, store, err := open(ctx, url)
+		db, store, err := openShard(ctx, url)
 		if err != nil {
 			return fmt.Errorf("shard %s: %w", name, err)
 		}
@@ -55,15 +55,15 @@ func run(ctx context.Context, listen, shards string, pause time.Duration) error 
 	}
 	s.engine = retrysafe.New(store, &retrysafe.Options{Namespace: "shop", Policy: retrysafe.Policy{Wait: 5 * time.Second}})
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders", s.post)
-	mux.HandleFunc("GET /orders/{shard}/{id}", s.get)
-	mux.HandleFunc("GET /counts", s.counts)
-	err = serve(ctx, listen, mux)
+	mux.HandleFunc("POST /orders", s.postOrder)
+	mux.HandleFunc("GET /orders/{shard}/{id}", s.getOrder)
+	mux.HandleFunc("GET /counts", s.getCounts)
+	err = listenAndServe(ctx, listen, mux)
 	return errors.Join(err, s.engine.Shutdown(context.WithoutCancel(ctx)))
 }
 
-// open opens a shard, with the tables of the shop and of retrysafe.
-func open(ctx context.Context, url string) (*sql.DB, *sqlstore.Store, error) {
+// openShard opens a shard, with the tables of the shop and of retrysafe.
+func openShard(ctx context.Context, url string) (*sql.DB, *sqlstore.Store, error) {
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		return nil, nil, err
@@ -78,9 +78,9 @@ func open(ctx context.Context, url string) (*sql.DB, *sqlstore.Store, error) {
 	return db, store, err
 }
 
-// place inserts an order once for each key, on the shard of the key. The id names the shard: rows
-// stay where they are if the list of shards changes later.
-func (s *shop) place(ctx context.Context, key retrysafe.Key, item string) (retrysafe.Result[string], error) {
+// placeOrder inserts an order once for each key, on the shard of the key. The id names the shard:
+// rows stay where they are if the list of shards changes later.
+func (s *shop) placeOrder(ctx context.Context, key retrysafe.Key, item string) (retrysafe.Result[string], error) {
 	return retrysafe.DoTx(ctx, s.engine, s.records, key, func(ctx context.Context, tx *sql.Tx) (string, error) {
 		id := shardstore.ShardOf(ctx) + "/" + idgen.UUIDv7().String()
 		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id, item) VALUES ($1, $2)", id, item); err != nil {
@@ -98,14 +98,14 @@ func (s *shop) place(ctx context.Context, key retrysafe.Key, item string) (retry
 	}, retrysafe.WithPayload(item))
 }
 
-func (s *shop) post(w http.ResponseWriter, r *http.Request) {
+func (s *shop) postOrder(w http.ResponseWriter, r *http.Request) {
 	user, _, _ := r.BasicAuth() // add your own login: this does not check the password
 	id, err := httpidem.ParseKey(r.Header.Values("Idempotency-Key"))
 	if err != nil || r.FormValue("item") == "" {
 		http.Error(w, "send an Idempotency-Key and an item", http.StatusBadRequest)
 		return
 	}
-	res, err := s.place(r.Context(), retrysafe.Key{Tenant: user, Operation: "order", ID: id}, r.FormValue("item"))
+	res, err := s.placeOrder(r.Context(), retrysafe.Key{Tenant: user, Operation: "order", ID: id}, r.FormValue("item"))
 	switch {
 	case errors.Is(err, retrysafe.ErrFingerprintMismatch):
 		http.Error(w, "this key was used for another order; use a new key", http.StatusUnprocessableEntity)
@@ -119,7 +119,7 @@ func (s *shop) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *shop) get(w http.ResponseWriter, r *http.Request) {
+func (s *shop) getOrder(w http.ResponseWriter, r *http.Request) {
 	db := s.shards[r.PathValue("shard")]
 	if db == nil {
 		http.NotFound(w, r)
@@ -137,7 +137,7 @@ func (s *shop) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *shop) counts(w http.ResponseWriter, r *http.Request) {
+func (s *shop) getCounts(w http.ResponseWriter, r *http.Request) {
 	for _, name := range slices.Sorted(maps.Keys(s.shards)) {
 		var n int
 		if err := s.shards[name].QueryRowContext(r.Context(), "SELECT count(*) FROM orders").Scan(&n); err != nil {

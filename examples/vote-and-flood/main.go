@@ -20,15 +20,15 @@ func main() {
 	rate := flag.Float64("rate", 50, "votes that an address may send in a second")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *listen, *redis, *rate)
+	err := runPoll(ctx, *listen, *redis, *rate)
 	stop()
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// serve serves until ctx ends, and returns when the requests in flight are answered.
-func serve(ctx context.Context, address string, h http.Handler) error {
+// listenAndServe serves until ctx ends, and returns when the requests in flight are answered.
+func listenAndServe(ctx context.Context, address string, h http.Handler) error {
 	server := &http.Server{Addr: address, Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()

@@ -14,7 +14,7 @@ type answers struct {
 	n  map[string]int
 }
 
-func (a *answers) count(next http.Handler) http.Handler {
+func (a *answers) countStatuses(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &recorder{ResponseWriter: w}
 		next.ServeHTTP(seen, r)
@@ -31,8 +31,8 @@ func (a *answers) count(next http.Handler) http.Handler {
 	})
 }
 
-// counts returns a copy of the counts.
-func (a *answers) counts() map[string]int {
+// snapshot returns a copy of the counts.
+func (a *answers) snapshot() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := map[string]int{}
@@ -68,9 +68,9 @@ var page = template.Must(template.New("page").Parse(`<!doctype html><title>Vote<
 {{end}}</ul>
 `))
 
-// page shows the form, the votes, and the outcomes of the requests.
-func (s *site) page(w http.ResponseWriter, r *http.Request) {
-	name, err := voter(r)
+// showPage shows the form, the votes, and the outcomes of the requests.
+func (s *site) showPage(w http.ResponseWriter, r *http.Request) {
+	name, err := voterOf(r)
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", `Basic realm="any name"`)
 		http.Error(w, "Give a name; the password does not matter.", http.StatusUnauthorized)
@@ -87,7 +87,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		votes[choice] = n
 	}
 	if err := page.Execute(w, map[string]any{
-		"Voter": name, "Poll": poll, "Choices": choices, "Votes": votes, "Answers": s.answers.counts(),
+		"Voter": name, "Poll": poll, "Choices": choices, "Votes": votes, "Answers": s.answers.snapshot(),
 	}); err != nil {
 		log.Print("the page was not shown: ", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/adapters/goredisclient"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/redisstore"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
 )
 
 // The primary key is what no failure of Redis can undo: one vote a voter.
@@ -28,7 +28,7 @@ const poll = "drink"
 
 var choices = []string{"tea", "coffee"}
 
-func run(ctx context.Context, listen, redisURL string, rate float64) error {
+func runPoll(ctx context.Context, listen, redisURL string, rate float64) error {
 	db, err := sql.Open("sqlite", "file:votes.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)")
 	if err != nil {
 		return err
@@ -53,11 +53,11 @@ func run(ctx context.Context, listen, redisURL string, rate float64) error {
 	}
 	engine := retrysafe.New(store, &retrysafe.Options{Namespace: "votes", Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))})
 	s := &site{db: db}
-	idem := httpidem.New(engine, s.options(rate))
+	idem := httpidem.New(engine, s.newOptions(rate))
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", s.page)
-	mux.Handle("POST /votes", s.answers.count(idem.Handler(http.HandlerFunc(s.vote))))
-	err = serve(ctx, listen, http.NewCrossOriginProtection().Handler(mux))
+	mux.HandleFunc("GET /{$}", s.showPage)
+	mux.Handle("POST /votes", s.answers.countStatuses(idem.Handler(http.HandlerFunc(s.castVote))))
+	err = listenAndServe(ctx, listen, http.NewCrossOriginProtection().Handler(mux))
 	return errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx)))
 }
 
@@ -66,15 +66,15 @@ type site struct {
 	answers answers
 }
 
-// options make the key from voter and poll: no browser has to send one, and no other key gives a
+// newOptions make the key from voter and poll: no browser has to send one, and no other key gives a
 // second vote.
-func (s *site) options(rate float64) *httpidem.Options {
+func (s *site) newOptions(rate float64) *httpidem.Options {
 	return &httpidem.Options{
-		Tenant: voter, Key: httpidem.Fields, Request: httpidem.RequestOptions{
+		Tenant: voterOf, Key: httpidem.Fields, Request: httpidem.RequestOptions{
 			Fields:    []string{"poll"},
 			Operation: func(*http.Request) string { return "vote" },
 		},
-		Limit: httpidem.LimitOptions{Rate: retrysafe.Rate{PerSecond: rate}, RateBy: address},
+		Limit: httpidem.LimitOptions{Rate: retrysafe.Rate{PerSecond: rate}, RateBy: clientAddress},
 		Policy: retrysafe.Policy{
 			Retention: 90 * 24 * time.Hour, Wait: 5 * time.Second,
 			// After a crash the vote is cast again: the primary key finds the row of the first try.
@@ -85,8 +85,8 @@ func (s *site) options(rate float64) *httpidem.Options {
 	}
 }
 
-// voter keeps voters apart. Add your own login: this does not check the password.
-func voter(r *http.Request) (string, error) {
+// voterOf keeps voters apart. Add your own login: this does not check the password.
+func voterOf(r *http.Request) (string, error) {
 	name, _, ok := r.BasicAuth()
 	if !ok || name == "" || len(name) > 100 {
 		return "", errors.New("a request without the name of a voter")
@@ -94,15 +94,15 @@ func voter(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// address is what a caller cannot invent. Behind a proxy it is that of the proxy: use the field in
-// which the proxy names the client.
-func address(r *http.Request) (string, error) {
+// clientAddress is what a caller cannot invent. Behind a proxy it is that of the proxy: use the
+// field in which the proxy names the client.
+func clientAddress(r *http.Request) (string, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	return host, err
 }
 
-func (s *site) vote(w http.ResponseWriter, r *http.Request) {
-	name, err := voter(r)
+func (s *site) castVote(w http.ResponseWriter, r *http.Request) {
+	name, err := voterOf(r)
 	choice := r.FormValue("choice")
 	if err != nil || r.FormValue("poll") != poll || !slices.Contains(choices, choice) {
 		http.Error(w, "There is no such poll, or no such choice.", http.StatusBadRequest)

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // target is a gateway that a file configures, and its service.

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe/gateway"
@@ -66,23 +67,23 @@ type healthOptions struct {
 
 // serverLimits are the limits of [gateway.ServerOptions] in the file, and more.
 type serverLimits struct {
-	Header     size       `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
-	HeaderTime duration   `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
-	BodyTime   duration   `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive; one that is not guarded has so long, and a second more for each KiB"`
-	ClientTime duration   `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of another one"`
-	QuietTime  duration   `yaml:"quiet_time" default:"5m" doc:"how long an exchange that is not guarded may go without a byte; streams may rest"`
-	IdleTime   duration   `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
-	Bodies     size       `yaml:"bodies" default:"64MiB, or a quarter of GOMEMLIMIT" doc:"memory for the bodies of guarded requests; beyond it the slowest gives way, or a request meets 503"`
-	NewKeys    perAddress `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted_proxies)"`
-	Conns      count      `yaml:"connections" default:"20000" doc:"connections at once; beyond it the longest idle ones are closed for a new one, or the new one is"`
-	Streams    count      `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
+	Header     size          `yaml:"header" default:"64KiB" doc:"largest head of a request; a larger one meets 431"`
+	HeaderTime duration      `yaml:"header_time" default:"10s" doc:"how long a head may take to arrive"`
+	BodyTime   duration      `yaml:"body_time" default:"60s" doc:"how long the body of a guarded request may take to arrive; one that is not guarded has so long, and a second more for each KiB"`
+	ClientTime duration      `yaml:"client_time" default:"60s" doc:"how long a client may take to read a guarded answer, or a part of another one"`
+	QuietTime  duration      `yaml:"quiet_time" default:"5m" doc:"how long an exchange that is not guarded may go without a byte; streams may rest"`
+	IdleTime   duration      `yaml:"idle_time" default:"2m" doc:"how long a connection is kept without a request"`
+	Bodies     size          `yaml:"bodies" default:"64MiB, or a quarter of GOMEMLIMIT" doc:"memory for the bodies of guarded requests; beyond it the slowest gives way, or a request meets 503"`
+	NewKeys    addressRate   `yaml:"new_by_address" default:"none" doc:"guarded requests of one address that may begin, {per_s: 5, burst: 50}; repeats do not count, more meets 429; for gateways that see their clients' addresses (trusted_proxies)"`
+	Conns      positiveCount `yaml:"connections" default:"20000" doc:"connections at once; beyond it the longest idle ones are closed for a new one, or the new one is"`
+	Streams    positiveCount `yaml:"streams" default:"250" doc:"requests that one connection of HTTP/2 may have at once"`
 }
 
 // tokenOptions configure one-time tokens; see token.Options.
 type tokenOptions struct {
-	Life        duration `yaml:"life" default:"5m" doc:"how long after its issue a token may be used first, 1s to 720h; one that was used is answered for the retention"`
-	Rate        count    `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are counted by address"`
-	Outstanding count    `yaml:"outstanding" default:"1000" doc:"tokens of one tenant from one gateway that may be within their life, used or not"`
+	Life        duration      `yaml:"life" default:"5m" doc:"how long after its issue a token may be used first, 1s to 720h; one that was used is answered for the retention"`
+	Rate        positiveCount `yaml:"rate" default:"60" doc:"tokens that a tenant gets in any minute from one gateway; callers without a credential are counted by address"`
+	Outstanding positiveCount `yaml:"outstanding" default:"1000" doc:"tokens of one tenant from one gateway that may be within their life, used or not"`
 }
 
 // DrainTime returns the value of drain: the grace period for requests in flight at shutdown. Zero
@@ -115,8 +116,31 @@ func (c *Config) HasCertificate() bool { return c.file.TLS.Cert != "" }
 
 // Certificate reads the certificate of tls from its files, again at each call. It returns nil and
 // no error if there is none.
-func (c *Config) Certificate() (*tls.Certificate, error) { return c.file.TLS.certificate() }
+func (c *Config) Certificate() (*tls.Certificate, error) { return c.file.TLS.readCertificate() }
 
 // ClientCAs reads the authorities for client certificates from their file, again at each call. It
 // returns nil and no error if clients need no certificate.
-func (c *Config) ClientCAs() (*x509.CertPool, error) { return c.file.TLS.clientCAs() }
+func (c *Config) ClientCAs() (*x509.CertPool, error) { return c.file.TLS.readClientCAs() }
+
+// CertificateFiles reads when the certificates expire that the configuration names, again at each
+// call: the certificate of tls, and the authorities of clients and of upstreams.
+func (c *Config) CertificateFiles() (files []gateway.CertificateFile, err error) {
+	for _, named := range c.certificateNames() {
+		f, err := gateway.ReadCertificateFile(named.use, named.path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// certificateName is an option that names a file with certificates.
+type certificateName struct{ use, option, path string }
+
+// certificateNames returns the options of that kind that are set.
+func (c *Config) certificateNames() []certificateName {
+	return slices.DeleteFunc([]certificateName{
+		{"server", "tls.cert", c.file.TLS.Cert}, {"client_ca", "tls.client_ca", c.file.TLS.ClientCA}, {"upstream_ca", "upstream_ca", c.file.CA},
+	}, func(n certificateName) bool { return n.path == "" })
+}

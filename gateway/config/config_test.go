@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // whole has every kind of value.
@@ -256,7 +256,7 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {tenant: {binding: [session]}}":                                                                     "write it like \"cookie:session\"",
 		"defaults: {tenant: {jwt: {jwks: /dev/null, issuer: x}, cookie: a}}":                                           "leave the others out",
 		"defaults: {tenant: {certificate: true}}":                                                                      "needs the certificates of clients",
-		"trusted_proxies: [10.0.0.0/8]\ntls: {cert: a, key: b, client_ca: c}\ndefaults: {tenant: {certificate: true}}": "by the certificate of that server",
+		"trusted_proxies: [10.0.0.0/8]\ntls: {cert: a, key: b, client_ca: c}\ndefaults: {tenant: {certificate: true}}": "named by the proxy's certificate",
 		"tls: {client_ca: a.pem}":                                                                                      "tls needs both",
 		"defaults: {tenant: {}}":                                                                                       "{header_secret: X-Api-Key}",
 		"defaults: {tenant: {sub: x}}":                                                                                 "unknown field",
@@ -272,12 +272,12 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {signature: {keys: none.keys}}":                                                                     "open none.keys",
 		"defaults: {signature: yes}":                                                                                   ":1:",
 		"defaults: {signature: {keys: /dev/null, scheme: ftp}}":                                                        "http or https",
-		"defaults: {key: {params: {any_payload: true}}}":                                                               "any_payload and missing are for fields",
-		"defaults: {key: {params: {}, ignore: [a]}}":                                                                   "within them",
+		"defaults: {key: {params: {any_payload: true}}}":                                                               "any_payload and missing go with fields only",
+		"defaults: {key: {params: {}, ignore: [a]}}":                                                                   "inside of it",
 		"defaults: {rate: {per_s: 5}}":                                                                                 "count by address",
 		"routes: [{match: \"POST /a\", key: {fields: [a]}, operation: a}]":                                             "is another caller",
 		"defaults: {key: token}\nroutes: [{match: \"POST /a\", key: token, signature: {keys: /dev/null}}]":             "leave tenant and signature out",
-		"routes: [{match: \"POST /a\", operation: pay}, {match: \"POST /b\", operation: pay, fingerprint: json}]":      `route "POST /b": fingerprint is not that of route "POST /a"`,
+		"routes: [{match: \"POST /a\", operation: pay}, {match: \"POST /b\", operation: pay, fingerprint: json}]":      `route "POST /b": fingerprint differs from that of route "POST /a"`,
 		"defaults: {fingerprint: xml}":                                                                                 ":1:25: \"xml\" is unknown; write bytes, json, {fields:...} or {ignore:...}",
 		"defaults: {fingerprint: {}}":                                                                                  "write which members",
 		"defaults: {fingerprint: {ignore: [$.]}}":                                                                      "cannot be read",
@@ -315,7 +315,7 @@ func TestConfigErrors(t *testing.T) {
 		"tokens: {rate: 0}":                                                                                            "above zero",
 		"tokens: {life: 1ms}":                                                                                          "use 1s to 720h",
 		"tokens: {lives: 9}":                                                                                           `unknown field "lives"`,
-		"routes:\n  - {match: POST /a, key: token, tenant: global}":                                                    ":2:22: key: token goes with the tenant of defaults",
+		"routes:\n  - {match: POST /a, key: token, tenant: global}":                                                    ":2:22: key: token needs the tenant and the signature of defaults",
 		"routes: [{match: \"POST /a\", key: {params: [a]}}]":                                                           ":1:43: sequence was used where mapping is expected",
 		"routes: [{match: \"POST orders\"}]":                                                                           "write it like POST /orders/**",
 		"routes: [{match: \"post /orders\"}]":                                                                          "write it in capitals",
@@ -332,13 +332,13 @@ func TestConfigErrors(t *testing.T) {
 		"defaults: {lease: 1ms}":                                                                                       ":1:12: lease is 1ms",
 		"key_header: [a b]":                                                                                            "no header name",
 		"upstream: ftp://x":                                                                                            "http:// or https://",
-		"allow_eviction: maybe":                                                                                        `:1:17: a text stands where true or false belongs`,
-		"defaults: {form_key: maybe}":                                                                                  `:1:22: a text stands where true or false belongs`,
+		"allow_eviction: maybe":                                                                                        `:1:17: this is a text; write true or false`,
+		"defaults: {form_key: maybe}":                                                                                  `:1:22: this is a text; write true or false`,
 		"upstream: http://127.0.0.1:9\nroutes:\n  - {match: POST /Key/Lease, lease: 1ms}":                              `route "POST /Key/Lease": lease is 1ms`,
 		"key_header: X-Key Lease":                                                                                      `key_header has "X-Key Lease"`,
 		"defaults: {key: requirde}":                                                                                    `"requirde" is unknown; write required, optional, token, params, off, {params:...} or {fields:...}; did you mean "required"?`,
 		"defaults: {retentoin: 1h}":                                                                                    `configuration:1:12: unknown field "retentoin"; did you mean "retention"?`,
-		"retention: 1h":                                                                                                `unknown field "retention"; it belongs into another part of the file`,
+		"retention: 1h":                                                                                                `unknown field "retention"; it belongs in another part of the file`,
 		"xyzzy: 1":                                                                                                     `unknown field "xyzzy"`,
 		"defaults:\n  max_run: 5s\n  lease: 30s":                                                                       "configuration:2:3: max_run (5s) is shorter than lease (30s)",
 		"upstream: http://127.0.0.1:9\nroutes:\n  - match: POST /a\n    lease: 1ms\n":                                  "configuration:4:5: route \"POST /a\": lease is 1ms",

@@ -6,10 +6,10 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// contract is [httpidem.Contract] in the file.
-type contract struct{ v httpidem.Contract }
+// contractOption is [httpidem.Contract] in the file.
+type contractOption struct{ v httpidem.Contract }
 
-func (v *contract) UnmarshalYAML(n ast.Node) (err error) {
-	v.v, err = choose(n, "custom ietf stripe acp", httpidem.ContractCustom, httpidem.ContractIETF, httpidem.ContractStripe, httpidem.ContractACP)
+func (v *contractOption) UnmarshalYAML(n ast.Node) (err error) {
+	v.v, err = parseChoice(n, "custom ietf stripe acp", httpidem.ContractCustom, httpidem.ContractIETF, httpidem.ContractStripe, httpidem.ContractACP)
 	return err
 }

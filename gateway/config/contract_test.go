@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/gateway/config"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestConfigOfContracts tests that routes inherit the contract, and that it sets only what the file

@@ -19,16 +19,16 @@ type corsOptions struct {
 type corsOrNone orNone[gateway.CORS]
 
 func (v *corsOrNone) UnmarshalYAML(n ast.Node) error {
-	if v.said = true; isNone(n) {
+	if v.isSet = true; isNone(n) {
 		return nil
 	}
 	var c corsOptions
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
-	v.is = &gateway.CORS{Origins: c.Origins, Credentials: c.Credentials, Headers: c.Headers, Expose: c.Expose, MaxAge: c.MaxAge.d}
-	if err := v.is.Validate(); err != nil {
-		return wrong(n, "%s", err)
+	v.value = &gateway.CORS{Origins: c.Origins, Credentials: c.Credentials, Headers: c.Headers, Expose: c.Expose, MaxAge: c.MaxAge.d}
+	if err := v.value.Validate(); err != nil {
+		return errorAtNode(n, "%s", err)
 	}
 	return nil
 }

@@ -30,35 +30,35 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.cause }
 
 // at matches the place at the start of a message of the YAML parser, or of wrong.
-var at = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
+var placePattern = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
 
 var unknownField = regexp.MustCompile(`^unknown field "([^"]*)"`)
 
-// removed are the options of earlier versions, and what to do about each.
-var removed = map[string]string{
+// removedOptions are the options of earlier versions, and what to do about each.
+var removedOptions = map[string]string{
 	"fast_path": "net/http serves all requests now; delete the line",
 }
 
-// placed returns the error for a message that starts with its place.
-func placed(file, message string, cause error) *Error {
+// errorFromMessage returns the error for a message that starts with its place.
+func errorFromMessage(file, message string, cause error) *Error {
 	e := &Error{File: file, Message: strings.TrimSpace(message), cause: cause}
-	if m := at.FindStringSubmatch(message); m != nil {
+	if m := placePattern.FindStringSubmatch(message); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Column, _ = strconv.Atoi(m[2])
 		e.Message = strings.TrimSpace(message[len(m[0]):])
 	}
 	switch m := unknownField.FindStringSubmatch(e.Message); {
-	case m != nil && removed[m[1]] != "":
-		e.Message = m[1] + " is no option any more: " + removed[m[1]]
+	case m != nil && removedOptions[m[1]] != "":
+		e.Message = m[1] + " is no option any more: " + removedOptions[m[1]]
 	case m != nil:
-		e.Message += nearest(m[1], optionNames)
+		e.Message += suggestName(m[1], optionNames)
 	case wrongType.MatchString(e.Message):
 		e.Message = wrongType.ReplaceAllStringFunc(e.Message, func(text string) string {
 			m := wrongType.FindStringSubmatch(text)
-			return fmt.Sprintf("%s stands where %s belongs", kindOf(m[1]), kindOf(m[2]))
+			return fmt.Sprintf("this is %s; write %s", kindOf(m[1]), kindOf(m[2]))
 		})
 	default:
-		e.Message = inWords(e.Message)
+		e.Message = translateNames(e.Message)
 	}
 	return e
 }
@@ -73,7 +73,7 @@ func kindOf(name string) string {
 		return "true or false"
 	case strings.HasPrefix(name, "[]"), name == "sequence":
 		return "a list"
-	case strings.Contains(name, "int"), strings.Contains(name, "float"):
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"), strings.HasPrefix(name, "float"):
 		return "a number"
 	case strings.HasSuffix(name, "string"):
 		return "a text"

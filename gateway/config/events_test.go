@@ -64,7 +64,7 @@ func TestConfigOfEventsRefuses(t *testing.T) {
 		"defaults: {outcome: {field: /code, dnoe: [0]}}":                                                 `unknown field "dnoe"`,
 		"defaults: {outcome: /code}":                                                                     ":1:",
 		"defaults: {outcome: {field: /code, done: [0]}, keep: never}":                                    "outcome is in the body of answers, and keep never stores none",
-		"defaults: {key: {params: {missing: pass}}}":                                                     "any_payload and missing are for fields",
+		"defaults: {key: {params: {missing: pass}}}":                                                     "any_payload and missing go with fields only",
 		"routes: [{match: \"POST /a\", key: {fields: [a], missing: no}}]":                                `"no" is unknown; write refuse or pass`,
 		"routes:\n  - {match: POST /a, key: {fields: [a], missing: pass}, operation: a, tenant: global}": ":2:41: route \"POST /a\": missing is pass, and any_payload is not set",
 	} {

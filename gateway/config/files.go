@@ -12,18 +12,18 @@ import (
 // dirKey is the key of the directory in the context of a decoder.
 type dirKey struct{}
 
-func within(dir string) context.Context {
+func contextWithDir(dir string) context.Context {
 	return context.WithValue(context.Background(), dirKey{}, dir)
 }
 
-// fileIn returns the path of a file that an option names, which is read while the option is
-// decoded.
-func fileIn(ctx context.Context, path string) string {
+// resolveInContext returns the path of a file that an option names, which is read while the option
+// is decoded.
+func resolveInContext(ctx context.Context, path string) string {
 	dir, _ := ctx.Value(dirKey{}).(string)
-	return resolved(dir, path)
+	return resolvePath(dir, path)
 }
 
-func resolved(dir, path string) string {
+func resolvePath(dir, path string) string {
 	if path == "" || dir == "" || filepath.IsAbs(path) {
 		return path
 	}

@@ -1,7 +1,7 @@
 package config
 
-// inherit sets a field that is zero to base.
-func inherit[T comparable](field *T, base T) {
+// inheritField sets a field that is zero to base.
+func inheritField[T comparable](field *T, base T) {
 	var unset T
 	if *field == unset {
 		*field = base

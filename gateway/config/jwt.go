@@ -15,25 +15,26 @@ type jwtOptions struct {
 	Audience string `yaml:"audience" default:"any" doc:"what has to be among its aud; without it tokens that the issuer made for others name callers here, too"`
 	Claim    string `yaml:"claim" default:"sub" doc:"the claim that names the caller for good: a text or a number"`
 
-	once sync.Once
-	by   func(*http.Request) (string, error)
-	err  error
+	once       sync.Once
+	nameCaller func(*http.Request) (string, error)
+	err        error
 }
 
-// same reports whether both name callers in the same way.
-func (c *jwtOptions) same(o *jwtOptions) bool {
+// sameCallers reports whether both name callers in the same way.
+func (c *jwtOptions) sameCallers(o *jwtOptions) bool {
 	if c == nil || o == nil {
 		return c == o
 	}
-	return c.options() == o.options()
+	return c.bearerOptions() == o.bearerOptions()
 }
 
-func (c *jwtOptions) options() bearer.Options {
+func (c *jwtOptions) bearerOptions() bearer.Options {
 	return bearer.Options{JWKS: c.JWKS, Issuer: c.Issuer, Audience: c.Audience, Claim: c.Claim}
 }
 
-// tenant returns the function that names callers: always the same function, which keeps the keys.
-func (c *jwtOptions) tenant() (func(*http.Request) (string, error), error) {
-	c.once.Do(func() { c.by, c.err = bearer.New(c.options()) })
-	return c.by, c.err
+// callerFunc returns the function that names callers: always the same function, which keeps the
+// keys.
+func (c *jwtOptions) callerFunc() (func(*http.Request) (string, error), error) {
+	c.once.Do(func() { c.nameCaller, c.err = bearer.New(c.bearerOptions()) })
+	return c.nameCaller, c.err
 }

@@ -16,31 +16,31 @@ const (
 	mostSearched = 50 // that are looked for: the decoder does not go by the order of lines
 )
 
-// mistakes returns first, and what else the decoder says about the file if the option with the
+// findMistakes returns first, and what else the decoder says about the file if the option with the
 // mistake is left out, one after the other. Each stands alone: an option is left out as a whole, so
 // that nothing is reported that only its absence causes.
-func mistakes(name, dir string, source []byte, first *Error) error {
+func findMistakes(name, dir string, source []byte, first *Error) error {
 	parsed, err := parser.ParseBytes(source, 0)
 	if err != nil || len(parsed.Docs) != 1 {
 		return first
 	}
 	root, ok := parsed.Docs[0].Body.(*ast.MappingNode)
 	all := []error{first}
-	for last := first; ok && len(all) < mostSearched && leaveOut(root, last); {
-		err := yaml.NewDecoder(strings.NewReader(""), yaml.Strict()).DecodeFromNodeContext(within(dir), root, new(file))
+	for last := first; ok && len(all) < mostSearched && removeOption(root, last); {
+		err := yaml.NewDecoder(strings.NewReader(""), yaml.Strict()).DecodeFromNodeContext(contextWithDir(dir), root, new(file))
 		if err == nil {
 			break
 		}
-		if last = placed(name, yaml.FormatError(err, false, false), err); last.Line == 0 {
+		if last = errorFromMessage(name, yaml.FormatError(err, false, false), err); last.Line == 0 {
 			break
 		}
 		all = append(all, last)
 	}
-	return inOrder(all)
+	return joinInOrder(all)
 }
 
-// inOrder joins errors in the order of their places, at most ten.
-func inOrder(all []error) error {
+// joinInOrder joins errors in the order of their places, at most ten.
+func joinInOrder(all []error) error {
 	if len(all) == 1 {
 		return all[0]
 	}
@@ -52,24 +52,25 @@ func inOrder(all []error) error {
 	return errors.Join(all[:min(len(all), mostMistakes)]...)
 }
 
-// leaveOut removes the option that has the mistake: an entry of the file, of one of its sections,
-// or of a route. It returns false if there is none, or if other parts of the file may refer to it.
-func leaveOut(root *ast.MappingNode, mistake *Error) bool {
+// removeOption removes the option that has the mistake: an entry of the file, of one of its
+// sections, or of a route. It returns false if there is none, or if other parts of the file may
+// refer to it.
+func removeOption(root *ast.MappingNode, mistake *Error) bool {
 	in := root
-	i := holding(in, mistake)
+	i := entryIndex(in, mistake)
 	if i < 0 {
 		return false
 	}
 	inner, _ := in.Values[i].Value.(*ast.MappingNode)
 	if routes, ok := in.Values[i].Value.(*ast.SequenceNode); ok {
 		for _, one := range routes.Values {
-			if entry, ok := one.(*ast.MappingNode); ok && holding(entry, mistake) >= 0 {
+			if entry, ok := one.(*ast.MappingNode); ok && entryIndex(entry, mistake) >= 0 {
 				inner = entry
 			}
 		}
 	}
 	if inner != nil {
-		if at := holding(inner, mistake); at >= 0 {
+		if at := entryIndex(inner, mistake); at >= 0 {
 			in, i = inner, at
 		}
 	}
@@ -80,9 +81,9 @@ func leaveOut(root *ast.MappingNode, mistake *Error) bool {
 	return true
 }
 
-// holding returns the index of the entry of m in which a mistake is: the last one that begins at or
-// before it. It returns -1 if m begins later.
-func holding(m *ast.MappingNode, mistake *Error) int {
+// entryIndex returns the index of the entry of m in which a mistake is: the last one that begins at
+// or before it. It returns -1 if m begins later.
+func entryIndex(m *ast.MappingNode, mistake *Error) int {
 	found := -1
 	for i, v := range m.Values {
 		at := v.Key.GetToken().Position

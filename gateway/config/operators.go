@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/retrysafe/retrysafe/admin"
 )
@@ -25,15 +24,11 @@ type trustedProxyOptions struct {
 	Roles     map[string]string `yaml:"roles" default:"required" doc:"what each group may do: view, reveal and resolve, with commas"`
 }
 
-// options returns the options of the console. It reads the file of the tokens.
-func (op *operatorOptions) options() (o *admin.Options, err error) {
+// adminOptions returns the options of the console. It reads the file of the tokens.
+func (op *operatorOptions) adminOptions() (o *admin.Options, err error) {
 	o = &admin.Options{Console: true, Namespaces: op.Namespaces}
 	if op.Tokens != "" {
-		text, err := os.ReadFile(op.Tokens)
-		if err == nil {
-			o.Tokens, err = admin.ParseTokens(op.Tokens, text)
-		}
-		if err != nil {
+		if o.Tokens, err = admin.ReadTokens(op.Tokens); err != nil {
 			return o, fmt.Errorf("configuration: operators: tokens: %w", err)
 		}
 	}

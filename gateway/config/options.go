@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/gateway"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/sealstore"
-	"github.com/retrysafe/retrysafe/token"
+	"github.com/retrysafe/retrysafe/httpidem/token"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
 )
 
 // Options returns the options of a gateway, and the policy of its engine. It reads the files that
@@ -27,9 +27,9 @@ func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 		Upstreams:      c.Upstream,
 		KeepHost:       c.file.KeepHost,
 		Health:         gateway.Health{Path: c.file.Health.Path, Every: c.file.Health.Every.d, Timeout: c.file.Health.Timeout.d},
-		Guard:          c.guard(&c.file.Defaults),
-		CORS:           c.file.Defaults.CORS.is,
-		Signature:      c.file.Defaults.Signature.options(&c.file.Defaults, c.file.Limits.BodyTime.d),
+		Guard:          c.guardOptions(&c.file.Defaults),
+		CORS:           c.file.Defaults.CORS.value,
+		Signature:      c.file.Defaults.Signature.optionsFor(&c.file.Defaults, c.file.Limits.BodyTime.d),
 		Upgrades:       c.file.Upgrades,
 		Bodies:         c.file.Limits.Bodies.n,
 		NewByAddress:   c.file.Limits.NewKeys.rate,
@@ -39,52 +39,52 @@ func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 		QuietTime:      c.file.Limits.QuietTime.d,
 		TrustedProxies: c.file.TrustedProxies,
 	}
-	c.file.Defaults.Rate.configure(&o.Guard, "", c.file.TrustedProxies)
-	o.TrustedHeaders = withName(nil, c.file.Defaults.Tenant.header)
-	err := errors.Join(policy.Validate(), c.trust(o), c.files(), c.byCertificate(), c.routes(o, policy), o.Validate(policy))
-	return o, policy, c.explain(err, 0)
+	c.file.Defaults.Rate.configureGuard(&o.Guard, "", c.file.TrustedProxies)
+	o.TrustedHeaders = addName(nil, c.file.Defaults.Tenant.header)
+	err := errors.Join(policy.Validate(), c.readUpstreamCAs(o), c.checkFiles(), c.checkCertificateTenants(), c.addRoutes(o, policy), o.Validate(policy))
+	return o, policy, c.explainError(err, 0)
 }
 
-// routes adds the routes to o. An error names each that is invalid.
-func (c *Config) routes(o *gateway.Options, policy retrysafe.Policy) error {
+// addRoutes adds the routes to o. An error names each that is invalid.
+func (c *Config) addRoutes(o *gateway.Options, policy retrysafe.Policy) error {
 	var errs []error
-	compared, before := comparisons{}, reached{}
+	compared, before := comparisons{}, reachableRoutes{}
 	for i, r := range c.file.Routes {
 		if r.Match.text == "" {
 			errs = append(errs, fmt.Errorf("configuration: entry %d of routes has no match; write it like POST /orders/**", i+1))
 			continue
 		}
-		s := r.Settings.or(&c.file.Defaults)
+		s := r.Settings.inheritFrom(&c.file.Defaults)
 		route := gateway.Route{
-			Match: r.Match.text, ExactCase: r.Case.exact, ExactExtension: r.Ext.exact, Guard: c.guard(&s), CORS: s.CORS.is,
-			Signature: s.Signature.options(&s, c.file.Limits.BodyTime.d),
+			Match: r.Match.text, ExactCase: r.Case.exact, ExactExtension: r.Ext.exact, Guard: c.guardOptions(&s), CORS: s.CORS.value,
+			Signature: s.Signature.optionsFor(&s, c.file.Limits.BodyTime.d),
 			// An inherited time is cut down to a short MaxRun; one that the route itself sets must
 			// fit.
 			TimeoutAnswer: r.Settings.TimeoutAnswer.d,
 		}
-		s.Rate.configure(&route.Guard, r.Match.text, c.file.TrustedProxies)
-		o.TrustedHeaders = withName(o.TrustedHeaders, s.Tenant.header)
+		s.Rate.configureGuard(&route.Guard, r.Match.text, c.file.TrustedProxies)
+		o.TrustedHeaders = addName(o.TrustedHeaders, s.Tenant.header)
 		if err := route.Validate(policy); err != nil {
-			errs = append(errs, c.explain(err, r.Match.line))
+			errs = append(errs, c.explainError(err, r.Match.line))
 			continue
 		}
-		if err := before.add(&route, r.Match.line); err != nil {
-			errs = append(errs, c.explain(err, r.Match.line))
+		if err := before.addRoute(&route, r.Match.line); err != nil {
+			errs = append(errs, c.explainError(err, r.Match.line))
 			continue
 		}
-		if first := compared.other(&route, s.Operation, s.Key.v); first != "" {
-			errs = append(errs, c.explain(fmt.Errorf("route %q: fingerprint is not that of route %q, and operation says that their keys are the same, so that neither would notice another request with a key of the other; give both the same", r.Match.text, first), r.Match.line))
+		if first := compared.findDifferent(&route, s.Operation, s.Key.v); first != "" {
+			errs = append(errs, c.explainError(fmt.Errorf("route %q: fingerprint differs from that of route %q, which has the same operation and so the same keys: a key could be used for another request unnoticed; give both the same fingerprint", r.Match.text, first), r.Match.line))
 		}
-		if s.Key.v == httpidem.Token && (!s.Tenant.same(c.file.Defaults.Tenant) || s.Signature.is != c.file.Defaults.Signature.is) {
-			errs = append(errs, c.explain(errors.New("key: token goes with the tenant of defaults, for which tokens are issued; leave tenant and signature out"), r.Match.line))
+		if s.Key.v == httpidem.Token && (!s.Tenant.sameCallers(c.file.Defaults.Tenant) || s.Signature.value != c.file.Defaults.Signature.value) {
+			errs = append(errs, c.explainError(errors.New("key: token needs the tenant and the signature of defaults, since tokens are issued to those callers; leave tenant and signature out of this route"), r.Match.line))
 		}
 		o.Routes = append(o.Routes, route)
 	}
 	return errors.Join(errs...)
 }
 
-// withName returns names with name, unless that is empty or among them.
-func withName(names []string, name string) []string {
+// addName returns names with name, unless that is empty or among them.
+func addName(names []string, name string) []string {
 	if name == "" || slices.Contains(names, name) {
 		return names
 	}
@@ -94,24 +94,24 @@ func withName(names []string, name string) []string {
 // SealRing reads the master keys of seal, from their file or the environment, again at each call.
 // It returns nil and no error if nothing is sealed.
 func (c *Config) SealRing() (*sealstore.Ring, error) {
-	ring, err := c.file.Seal.ring()
-	if err != nil && at.MatchString(err.Error()) {
-		return nil, placed(c.name, err.Error(), err)
+	ring, err := c.file.Seal.readRing()
+	if err != nil && placePattern.MatchString(err.Error()) {
+		return nil, errorFromMessage(c.name, err.Error(), err)
 	}
-	return ring, c.explain(err, 0)
+	return ring, c.explainError(err, 0)
 }
 
 // SealOptions returns the options of the sealed store. It creates the directory of data_keys.
 func (c *Config) SealOptions() (*sealstore.Options, error) {
-	o, err := c.file.Seal.options()
-	return o, c.explain(err, 0)
+	o, err := c.file.Seal.storeOptions()
+	return o, c.explainError(err, 0)
 }
 
 // SameSeal reports whether next has the same seal, except for what the key file has.
-func (c *Config) SameSeal(next *Config) bool { return c.file.Seal.same(&next.file.Seal) }
+func (c *Config) SameSeal(next *Config) bool { return c.file.Seal.sameSeal(&next.file.Seal) }
 
-// trust reads the authorities that may vouch for upstreams.
-func (c *Config) trust(o *gateway.Options) error {
+// readUpstreamCAs reads the authorities that may vouch for upstreams.
+func (c *Config) readUpstreamCAs(o *gateway.Options) error {
 	if c.file.CA == "" {
 		return nil
 	}
@@ -125,15 +125,15 @@ func (c *Config) trust(o *gateway.Options) error {
 	return nil
 }
 
-// files reports what is wrong with the health checks and the files of tls and seal.
-func (c *Config) files() error {
+// checkFiles reports what is wrong with the health checks and the files of tls and seal.
+func (c *Config) checkFiles() error {
 	var health error
 	if c.file.Health.Path == "" && c.file.Health != (healthOptions{}) {
 		health = errors.New("configuration: health has no path; write it like health: {path: /healthz}")
 	}
 	_, certificate := c.Certificate()
 	_, clients := c.ClientCAs()
-	_, operators := c.file.Operators.options()
+	_, operators := c.file.Operators.adminOptions()
 	if c.Admin == "" && !c.file.Operators.Console.off && !reflect.DeepEqual(c.file.Operators, operatorOptions{}) {
 		operators = errors.Join(errors.New("configuration: operators says who may use the console, and no address serves it; set admin, for example admin: 127.0.0.1:8081"), operators)
 	}
@@ -147,50 +147,50 @@ func (c *Config) AdminOptions() (o *admin.Options, keep time.Duration, err error
 	if c.file.Operators.Console.off {
 		return nil, 0, nil
 	}
-	o, err = c.file.Operators.options()
+	o, err = c.file.Operators.adminOptions()
 	o.Namespace = c.Namespace
-	return o, c.file.Operators.Audit.d, c.explain(err, 0)
+	return o, c.file.Operators.Audit.d, c.explainError(err, 0)
 }
 
-// byCertificate reports what is wrong if the certificates of clients name tenants.
-func (c *Config) byCertificate() error {
-	named := func(s *settings) bool { return s.Tenant.shown != nil && s.Tenant.shown.Certificate }
+// checkCertificateTenants reports what is wrong if the certificates of clients name tenants.
+func (c *Config) checkCertificateTenants() error {
+	named := func(s *settings) bool { return s.Tenant.credentials != nil && s.Tenant.credentials.Certificate }
 	switch {
 	case !named(&c.file.Defaults) && !slices.ContainsFunc(c.file.Routes, func(r routeOptions) bool { return named(&r.Settings) }):
 		return nil
 	case c.file.TLS.ClientCA == "":
 		return errors.New("configuration: tenant: {certificate: true} needs the certificates of clients; write tls: {cert: …, key: …, client_ca: FILE}")
 	case len(c.file.TrustedProxies) > 0:
-		return errors.New("configuration: tenant: {certificate: true} beside trusted_proxies would name all clients of such a server by the certificate of that server; " +
-			"let it send a header with the client's name, and write tenant: header:NAME")
+		return errors.New("configuration: tenant: {certificate: true} cannot be used with trusted_proxies: all clients of a proxy would be one caller, named by the proxy's certificate; " +
+			"let the proxy send the client's name in a header, and write tenant: header:NAME")
 	}
 	return nil
 }
 
-// guard returns the options of the middleware for requests with these settings.
-func (c *Config) guard(s *settings) httpidem.Options {
+// guardOptions returns the options of the middleware for requests with these settings.
+func (c *Config) guardOptions(s *settings) httpidem.Options {
 	o := httpidem.Options{
 		Contract:  s.Contract.v,
 		Policy:    s.policy(),
 		KeySource: httpidem.KeySource{Form: s.FormKey != nil && *s.FormKey, Field: s.KeyField, Header: c.file.KeyHeader, MinLength: int(s.MinKey.n)},
-		Limit:     httpidem.LimitOptions{Age: s.MaxAge.age(), BodyTime: c.file.Limits.BodyTime.d, Body: s.MaxBody.n},
-		Answer:    httpidem.AnswerOptions{After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies, Keep: s.Keep.v, NotRun: s.NotRun.all, InProgress: s.InProgress.answer, Outcome: s.Outcome.is},
+		Limit:     httpidem.LimitOptions{Age: s.MaxAge.ageOption(), BodyTime: c.file.Limits.BodyTime.d, Body: s.MaxBody.n},
+		Answer:    httpidem.AnswerOptions{After5xx: s.After5xx.v, Succeed: s.OnDuplicate.answer, KeepCookies: s.KeepCookies != nil && *s.KeepCookies, Keep: s.Keep.v, NotRun: s.NotRun.all, InProgress: s.InProgress.answer, Outcome: s.Outcome.value},
 	}
-	s.Key.configure(&o)
-	s.Fingerprint.configure(&o)
+	s.Key.configureGuard(&o)
+	s.Fingerprint.configureGuard(&o)
 	switch name := s.Tenant.header; {
 	case s.Tenant.global:
 		o.Tenant = httpidem.Global // else the gateway's default, the credential
-	case s.Tenant.shown != nil:
-		o.Credentials = s.Tenant.shown
+	case s.Tenant.credentials != nil:
+		o.Credentials = s.Tenant.credentials
 	case s.Tenant.jwt != nil:
-		o.Tenant, _ = s.Tenant.jwt.tenant() // it was valid when it was parsed
+		o.Tenant, _ = s.Tenant.jwt.callerFunc() // it was valid when it was parsed
 	case name != "":
 		o.Tenant = func(r *http.Request) (string, error) {
 			if who := r.Header[name]; len(who) == 1 && who[0] != "" {
 				return who[0], nil
 			}
-			return "", errors.New("the request has not passed a server that names its caller")
+			return "", fmt.Errorf("the header %s, which names the caller, is missing, empty or there twice; the server before the gateway has to set it", name)
 		}
 	}
 	if name := s.Operation; name != "" {

@@ -17,16 +17,16 @@ type outcomeOptions struct {
 type outcomeOrNone orNone[httpidem.BodyOutcome]
 
 func (v *outcomeOrNone) UnmarshalYAML(n ast.Node) error {
-	if v.said = true; isNone(n) {
+	if v.isSet = true; isNone(n) {
 		return nil
 	}
 	var o outcomeOptions
 	if err := yaml.NodeToValue(n, &o, yaml.Strict()); err != nil {
 		return err
 	}
-	v.is = &httpidem.BodyOutcome{Field: o.Field, Done: o.Done, NotRun: o.NotRun}
-	if err := v.is.Validate(); err != nil {
-		return wrong(n, "%s", inWords(err.Error()))
+	v.value = &httpidem.BodyOutcome{Field: o.Field, Done: o.Done, NotRun: o.NotRun}
+	if err := v.value.Validate(); err != nil {
+		return errorAtNode(n, "%s", translateNames(err.Error()))
 	}
 	return nil
 }
@@ -35,6 +35,6 @@ func (v *outcomeOrNone) UnmarshalYAML(n ast.Node) error {
 type valueList []string
 
 func (v *valueList) UnmarshalYAML(n ast.Node) (err error) {
-	*v, err = list(n, "a value such as 0 or done")
+	*v, err = parseList(n, "a value such as 0 or done")
 	return err
 }

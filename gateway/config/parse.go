@@ -15,21 +15,21 @@ import (
 // may be nil for no environment. Its error has an [*Error] for each mistake, at most ten in the
 // order of the file. [Config.Options] checks what depends on several options.
 func Parse(file []byte, getenv func(string) string) (*Config, error) {
-	return parse("configuration", "", file, getenv)
+	return parseFile("configuration", "", file, getenv)
 }
 
-// parse parses a file of a directory, which relative paths of other files count from.
-func parse(name, dir string, text []byte, getenv func(string) string) (*Config, error) {
+// parseFile parses a file of a directory, which relative paths of other files count from.
+func parseFile(name, dir string, text []byte, getenv func(string) string) (*Config, error) {
 	c := &Config{name: name, source: text}
 	in := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
-	err := in.DecodeContext(within(dir), &c.file)
+	err := in.DecodeContext(contextWithDir(dir), &c.file)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file is valid
-		return nil, mistakes(name, dir, text, placed(name, yaml.FormatError(err, false, false), err))
+		return nil, findMistakes(name, dir, text, errorFromMessage(name, yaml.FormatError(err, false, false), err))
 	}
 	if err == nil && !errors.Is(in.Decode(new(any)), io.EOF) {
 		return nil, &Error{File: name, Message: "the file has more than one document; write one, without ---"}
 	}
-	c.resolve(dir)
+	c.resolvePaths(dir)
 	f := &c.file
 	c.Listen, c.Admin, c.Upstream, c.Store, c.Namespace, c.AccessLog = f.Listen, f.Admin, f.Upstream, f.Store, f.Namespace, f.AccessLog
 	if getenv != nil {
@@ -39,9 +39,9 @@ func parse(name, dir string, text []byte, getenv func(string) string) (*Config, 
 			}
 		}
 	}
-	inherit(&c.AccessLog, "off")
-	inherit(&c.Listen, "127.0.0.1:8080")
-	inherit(&c.Store, "sqlite:retrysafe.db")
+	inheritField(&c.AccessLog, "off")
+	inheritField(&c.Listen, "127.0.0.1:8080")
+	inheritField(&c.Store, "sqlite:retrysafe.db")
 	return c, nil
 }
 
@@ -58,12 +58,12 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	return parse(path, dir, file, os.Getenv)
+	return parseFile(path, dir, file, os.Getenv)
 }
 
-// resolve sets the paths of files that are read after the whole configuration is decoded.
-func (c *Config) resolve(dir string) {
+// resolvePaths sets the paths of files that are read after the whole configuration is decoded.
+func (c *Config) resolvePaths(dir string) {
 	for _, path := range []*string{&c.file.CA, &c.file.TLS.Cert, &c.file.TLS.Key, &c.file.TLS.ClientCA, &c.file.Operators.Tokens, &c.file.Seal.Keys.path} {
-		*path = resolved(dir, *path)
+		*path = resolvePath(dir, *path)
 	}
 }

@@ -14,30 +14,30 @@ import (
 
 // rateOptions is [retrysafe.Rate] in the file.
 type rateOptions struct {
-	PerS  float64 `yaml:"per_s" default:"required" doc:"requests a second on average, 0.0001 to 100000; 0.1 is six in a minute"`
-	Burst count   `yaml:"burst" default:"per_s, rounded up" doc:"requests that may come at once, 1 to 100000"`
-	By    rateBy  `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; if proxies of trusted_proxies stand before the gateway, the last address outside of them)"`
+	PerS  float64       `yaml:"per_s" default:"required" doc:"requests a second on average, 0.0001 to 100000; 0.1 is six in a minute"`
+	Burst positiveCount `yaml:"burst" default:"per_s, rounded up" doc:"requests that may come at once, 1 to 100000"`
+	By    rateBy        `yaml:"by" default:"tenant" doc:"who is counted as one: tenant, or address (that of the client; if proxies of trusted_proxies stand before the gateway, the last address outside of them)"`
 }
 
 type rateBy struct{ address bool }
 
 func (v *rateBy) UnmarshalYAML(n ast.Node) (err error) {
-	v.address, err = choose(n, "tenant address", false, true)
+	v.address, err = parseChoice(n, "tenant address", false, true)
 	return err
 }
 
 type rateOrNone orNone[rateOptions]
 
 func (v *rateOrNone) UnmarshalYAML(n ast.Node) error {
-	if v.said = true; isNone(n) {
+	if v.isSet = true; isNone(n) {
 		return nil
 	}
-	v.is = new(rateOptions)
-	if err := yaml.NodeToValue(n, v.is, yaml.Strict()); err != nil {
+	v.value = new(rateOptions)
+	if err := yaml.NodeToValue(n, v.value, yaml.Strict()); err != nil {
 		return err
 	}
-	if err := v.is.rate().Validate(); err != nil {
-		return wrong(n, "%s", err)
+	if err := v.value.rate().Validate(); err != nil {
+		return errorAtNode(n, "%s", err)
 	}
 	return nil
 }
@@ -46,26 +46,26 @@ func (c *rateOptions) rate() retrysafe.Rate {
 	return retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
 }
 
-// configure sets the rate of a guard. All requests of a route share one count, however their paths
-// are written.
-func (v rateOrNone) configure(o *httpidem.Options, route string, trusted []netip.Prefix) {
-	if v.is == nil {
+// configureGuard sets the rate of a guard. All requests of a route share one count, however their
+// paths are written.
+func (v rateOrNone) configureGuard(o *httpidem.Options, route string, trusted []netip.Prefix) {
+	if v.value == nil {
 		return
 	}
-	o.Limit.Rate, o.Limit.RateName = v.is.rate(), "by tenant: "+route
-	if v.is.By.address {
+	o.Limit.Rate, o.Limit.RateName = v.value.rate(), "by tenant: "+route
+	if v.value.By.address {
 		o.Limit.RateName = "by address: " + route
 		o.Limit.RateBy = func(r *http.Request) (string, error) { return clientaddr.Of(r, trusted), nil }
 	}
 }
 
-// perAddress is a rate for each address.
-type perAddress struct{ rate retrysafe.Rate }
+// addressRate is a rate for each address.
+type addressRate struct{ rate retrysafe.Rate }
 
-func (v *perAddress) UnmarshalYAML(n ast.Node) error {
+func (v *addressRate) UnmarshalYAML(n ast.Node) error {
 	var c struct {
-		PerS  float64 `yaml:"per_s"`
-		Burst count   `yaml:"burst"`
+		PerS  float64       `yaml:"per_s"`
+		Burst positiveCount `yaml:"burst"`
 	}
 	if isNone(n) {
 		return nil
@@ -75,7 +75,7 @@ func (v *perAddress) UnmarshalYAML(n ast.Node) error {
 	}
 	v.rate = retrysafe.Rate{PerSecond: c.PerS, Burst: c.Burst.n}
 	if err := v.rate.Validate(); err != nil {
-		return wrong(n, "%s", err)
+		return errorAtNode(n, "%s", err)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 
 // section is a table of options.
 type section struct {
-	title string
-	of    reflect.Type
+	title      string
+	structType reflect.Type
 }
 
 // sections are all tables of options.
@@ -25,12 +25,12 @@ var sections = []section{
 	{"An entry of `routes`, besides the settings below", reflect.TypeFor[routeOptions]()},
 	{"Settings, in `defaults` and in each route", reflect.TypeFor[settings]()},
 	{"`key` made of the request: in `params`, or beside `fields`", reflect.TypeFor[keyRule]()},
-	{"`tenant` by what requests carry: {cookie: …, …}", reflect.TypeFor[credential]()},
+	{"`tenant` by what requests carry: {cookie: …, …}", reflect.TypeFor[credentialOptions]()},
 	{"`tenant: {jwt: …}`", reflect.TypeFor[jwtOptions]()},
 	{"`cors`", reflect.TypeFor[corsOptions]()},
 	{"`rate`", reflect.TypeFor[rateOptions]()},
 	{"`signature`", reflect.TypeFor[signatureOptions]()},
-	{"`max_age`", reflect.TypeFor[maxAge]()},
+	{"`max_age`", reflect.TypeFor[maxAgeOptions]()},
 	{"`outcome`", reflect.TypeFor[outcomeOptions]()},
 	{"`limits` of a tenant, in `defaults` and in each route", reflect.TypeFor[tenantLimits]()},
 }
@@ -38,8 +38,8 @@ var sections = []section{
 // optionNames has all options of the file.
 var optionNames = func() (names []string) {
 	for _, s := range sections {
-		for i := range s.of.NumField() {
-			if name := s.of.Field(i).Tag.Get("yaml"); name != "" && !strings.HasPrefix(name, ",") {
+		for i := range s.structType.NumField() {
+			if name := s.structType.Field(i).Tag.Get("yaml"); name != "" && !strings.HasPrefix(name, ",") {
 				names = append(names, name)
 			}
 		}
@@ -52,7 +52,7 @@ var optionNames = func() (names []string) {
 func Reference() string {
 	var b strings.Builder
 	for _, s := range sections {
-		table(&b, s.title, s.of)
+		writeTable(&b, s.title, s.structType)
 	}
 	b.WriteString("\nThese variables of the environment override the file:\n\n")
 	for _, v := range environment {
@@ -61,7 +61,7 @@ func Reference() string {
 	return b.String()
 }
 
-func table(b *strings.Builder, title string, of reflect.Type) {
+func writeTable(b *strings.Builder, title string, of reflect.Type) {
 	fmt.Fprintf(b, "\n### %s\n\n| option | default | meaning |\n|---|---|---|\n", title)
 	for i := range of.NumField() {
 		f := of.Field(i)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/retrysafe/retrysafe/sealstore"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
 )
 
 // sealOptions encrypts what the store keeps of answers; see package sealstore.
@@ -28,16 +28,16 @@ type fileName struct {
 func (v *fileName) UnmarshalYAML(n ast.Node) (err error) {
 	at := n.GetToken().Position
 	v.line, v.column = at.Line, at.Column
-	v.path, err = scalar(n, "the path of a file")
+	v.path, err = scalarText(n, "the path of a file")
 	return err
 }
 
-// on reports whether answers are sealed.
-func (s *sealOptions) on() bool { return s.Keys.path != "" || s.text != "" }
+// isEnabled reports whether answers are sealed.
+func (s *sealOptions) isEnabled() bool { return s.Keys.path != "" || s.text != "" }
 
-// ring reads the master keys. It returns nil if nothing is sealed. An error about a file of the
+// readRing reads the master keys. It returns nil if nothing is sealed. An error about a file of the
 // configuration begins with its place.
-func (s *sealOptions) ring() (*sealstore.Ring, error) {
+func (s *sealOptions) readRing() (*sealstore.Ring, error) {
 	switch {
 	case s.text != "":
 		r, err := sealstore.ParseRing([]byte(s.text))
@@ -57,8 +57,8 @@ func (s *sealOptions) ring() (*sealstore.Ring, error) {
 	return nil, nil //nolint:nilnil // nothing is sealed
 }
 
-// options returns the options of the sealed store. It creates the directory of data_keys.
-func (s *sealOptions) options() (o *sealstore.Options, err error) {
+// storeOptions returns the options of the sealed store. It creates the directory of data_keys.
+func (s *sealOptions) storeOptions() (o *sealstore.Options, err error) {
 	o = &sealstore.Options{CacheLife: s.Cache.d, OnlySealed: s.OnlySealed != nil && *s.OnlySealed}
 	if s.DataKeys != "" {
 		if o.Keys, err = sealstore.KeysDir(s.DataKeys); err != nil {
@@ -68,8 +68,8 @@ func (s *sealOptions) options() (o *sealstore.Options, err error) {
 	return o, nil
 }
 
-// same reports whether next differs at most in what the key file has.
-func (s *sealOptions) same(next *sealOptions) bool {
+// sameSeal reports whether next differs at most in what the key file has.
+func (s *sealOptions) sameSeal(next *sealOptions) bool {
 	only := func(s *sealOptions) bool { return s.OnlySealed != nil && *s.OnlySealed }
-	return s.on() == next.on() && s.DataKeys == next.DataKeys && s.Cache == next.Cache && only(s) == only(next)
+	return s.isEnabled() == next.isEnabled() && s.DataKeys == next.DataKeys && s.Cache == next.Cache && only(s) == only(next)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/gateway/internal/signed"
-	"github.com/retrysafe/retrysafe/httpsig"
+	"github.com/retrysafe/retrysafe/httpidem/httpsig"
 )
 
 // signatureOptions is [httpsig.Options] in the file.
@@ -29,36 +29,36 @@ type signatureOptions struct {
 type schemeName string
 
 func (v *schemeName) UnmarshalYAML(n ast.Node) (err error) {
-	*v, err = choose(n, "http https", schemeName("http"), schemeName("https"))
+	*v, err = parseChoice(n, "http https", schemeName("http"), schemeName("https"))
 	return err
 }
 
 type signatureOrNone orNone[httpsig.Options]
 
 func (v *signatureOrNone) UnmarshalYAML(ctx context.Context, n ast.Node) error {
-	if v.said = true; isNone(n) {
+	if v.isSet = true; isNone(n) {
 		return nil
 	}
 	var c signatureOptions
 	if err := yaml.NodeToValue(n, &c, yaml.Strict()); err != nil {
 		return err
 	}
-	c.Keys = fileIn(ctx, c.Keys)
-	keys, err := c.read()
+	c.Keys = resolveInContext(ctx, c.Keys)
+	keys, err := c.readKeys()
 	if err != nil {
-		return wrong(n, "signature: %s", err)
+		return errorAtNode(n, "signature: %s", err)
 	}
-	v.is = &httpsig.Options{
+	v.value = &httpsig.Options{
 		Keys: keys, Authorities: c.Authorities, Scheme: string(c.Scheme), Require: c.Require, IfPresent: c.IfPresent, Tag: c.Tag,
 		MaxAge: c.MaxAge.d, Skew: c.Skew.d,
 	}
-	if err := signed.Validate(v.is); err != nil {
-		return wrong(n, "%s", err)
+	if err := signed.Validate(v.value); err != nil {
+		return errorAtNode(n, "%s", err)
 	}
 	return nil
 }
 
-func (c *signatureOptions) read() (httpsig.Keyring, error) {
+func (c *signatureOptions) readKeys() (httpsig.Keyring, error) {
 	if c.Keys == "" {
 		return nil, errors.New("keys names no file; write it like signature: {keys: callers.keys}")
 	}
@@ -74,13 +74,13 @@ func (c *signatureOptions) read() (httpsig.Keyring, error) {
 	return ring, nil
 }
 
-// options returns what a route with these settings requires of signatures. Its limit for bodies is
-// that of guarded requests.
-func (v signatureOrNone) options(s *settings, bodyTime time.Duration) *httpsig.Options {
-	if v.is == nil {
+// optionsFor returns what a route with these settings requires of signatures. Its limit for bodies
+// is that of guarded requests.
+func (v signatureOrNone) optionsFor(s *settings, bodyTime time.Duration) *httpsig.Options {
+	if v.value == nil {
 		return nil
 	}
-	o := *v.is
+	o := *v.value
 	o.MaxBody, o.BodyTime = s.MaxBody.n, bodyTime
 	if bodyTime == 0 {
 		o.BodyTime = time.Minute // as for the bodies of guarded requests

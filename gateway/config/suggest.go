@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// nearest returns a suggestion to append to a message about an unknown name, or nothing if no name
-// is close.
-func nearest(text string, names []string) string {
+// suggestName returns a suggestion to append to a message about an unknown name, or nothing if no
+// name is close.
+func suggestName(text string, names []string) string {
 	if slices.Contains(names, text) {
-		return "; it belongs into another part of the file"
+		return "; it belongs in another part of the file"
 	}
 	best, far := "", 1+max(1, len(text)/3)
 	for _, name := range names {
-		if d := distance(text, name); d < far {
+		if d := editDistance(text, name); d < far {
 			best, far = name, d
 		}
 	}
@@ -23,8 +23,8 @@ func nearest(text string, names []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance counts the bytes to add, drop, change or swap with the next one.
-func distance(a, b string) int {
+// editDistance counts the bytes to add, drop, change or swap with the next one.
+func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
 	}

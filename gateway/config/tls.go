@@ -15,8 +15,8 @@ type tlsOptions struct {
 	ClientCA string `yaml:"client_ca" default:"none" doc:"file with the authorities of clients' certificates; then every client has to show one; read again on SIGHUP"`
 }
 
-// certificate reads the certificate. It returns nil if there is none.
-func (c *tlsOptions) certificate() (*tls.Certificate, error) {
+// readCertificate reads the certificate. It returns nil if there is none.
+func (c *tlsOptions) readCertificate() (*tls.Certificate, error) {
 	if *c == (tlsOptions{}) {
 		return nil, nil //nolint:nilnil // not configured
 	}
@@ -30,8 +30,8 @@ func (c *tlsOptions) certificate() (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// clientCAs reads the authorities for client certificates. It returns nil if clients need none.
-func (c *tlsOptions) clientCAs() (*x509.CertPool, error) {
+// readClientCAs reads the authorities for client certificates. It returns nil if clients need none.
+func (c *tlsOptions) readClientCAs() (*x509.CertPool, error) {
 	if c.ClientCA == "" {
 		return nil, nil //nolint:nilnil // not configured
 	}

@@ -17,43 +17,43 @@ import (
 // The values of the configuration file. Each parses its own node, so that an error can say where it
 // is.
 
-// wrong returns an error at a node.
-func wrong(n ast.Node, format string, args ...any) error {
+// errorAtNode returns an error at a node.
+func errorAtNode(n ast.Node, format string, args ...any) error {
 	at := n.GetToken().Position
 	return fmt.Errorf("[%d:%d] %s", at.Line, at.Column, fmt.Sprintf(format, args...))
 }
 
-// scalar returns the text of a node that is one value.
-func scalar(n ast.Node, want string) (string, error) {
+// scalarText returns the text of a node that is one value.
+func scalarText(n ast.Node, want string) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
 		return n.Value, nil
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return n.GetToken().Value, nil
 	case *ast.AnchorNode:
-		return scalar(n.Value, want)
+		return scalarText(n.Value, want)
 	}
-	return "", wrong(n, "write %s", want)
+	return "", errorAtNode(n, "write %s", want)
 }
 
 // isNone reports whether a node is the word none.
 func isNone(n ast.Node) bool {
-	text, _ := scalar(n, "")
+	text, _ := scalarText(n, "")
 	return text == "none"
 }
 
-// choose parses one of several words.
-func choose[T any](n ast.Node, words string, values ...T) (v T, err error) {
+// parseChoice parses one of several words.
+func parseChoice[T any](n ast.Node, words string, values ...T) (v T, err error) {
 	names := strings.Split(words, " ")
 	want := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
-	text, err := scalar(n, want)
+	text, err := scalarText(n, want)
 	if err != nil {
 		return v, err
 	}
 	if i := slices.Index(names, text); i >= 0 {
 		return values[i], nil
 	}
-	return v, wrong(n, "%q is unknown; write %s%s", text, want, nearest(text, names))
+	return v, errorAtNode(n, "%q is unknown; write %s%s", text, want, suggestName(text, names))
 }
 
 type size struct{ n int64 }
@@ -65,7 +65,7 @@ var units = []struct {
 
 func (v *size) UnmarshalYAML(n ast.Node) error {
 	const want = "a size such as 64KiB or 1MiB"
-	text, err := scalar(n, want)
+	text, err := scalarText(n, want)
 	if err != nil {
 		return err
 	}
@@ -81,18 +81,18 @@ func (v *size) UnmarshalYAML(n ast.Node) error {
 		v.n = x * u.n
 		return nil
 	}
-	return wrong(n, "%q is no size; write %s", text, want)
+	return errorAtNode(n, "%q is no size; write %s", text, want)
 }
 
-type count struct{ n int64 }
+type positiveCount struct{ n int64 }
 
-func (v *count) UnmarshalYAML(n ast.Node) error {
-	text, err := scalar(n, "a number")
+func (v *positiveCount) UnmarshalYAML(n ast.Node) error {
+	text, err := scalarText(n, "a number")
 	if err != nil {
 		return err
 	}
 	if v.n, err = strconv.ParseInt(text, 10, 32); err != nil || v.n <= 0 {
-		return wrong(n, "%q is no number above zero", text)
+		return errorAtNode(n, "%q is no number above zero", text)
 	}
 	return nil
 }
@@ -115,13 +115,13 @@ func (v copies) bytes() int64 {
 const DefaultCopies = 16 << 20
 
 func (v *copies) UnmarshalYAML(n ast.Node) error {
-	if text, _ := scalar(n, ""); text == "off" {
+	if text, _ := scalarText(n, ""); text == "off" {
 		v.n = -1
 		return nil
 	}
 	var s size
 	if err := s.UnmarshalYAML(n); err != nil {
-		return wrong(n, "copies take a size such as 16MiB, or off")
+		return errorAtNode(n, "copies take a size such as 16MiB, or off")
 	}
 	v.n = s.n
 	return nil
@@ -131,7 +131,7 @@ func (v *copies) UnmarshalYAML(n ast.Node) error {
 type onOff struct{ off bool }
 
 func (v *onOff) UnmarshalYAML(n ast.Node) (err error) {
-	v.off, err = choose(n, "off on", true, false)
+	v.off, err = parseChoice(n, "off on", true, false)
 	return err
 }
 
@@ -139,7 +139,7 @@ func (v *onOff) UnmarshalYAML(n ast.Node) (err error) {
 type acks struct{ n int }
 
 func (v *acks) UnmarshalYAML(n ast.Node) error {
-	text, _ := scalar(n, "")
+	text, _ := scalarText(n, "")
 	switch number, err := strconv.Atoi(text); {
 	case text == "none":
 		v.n = 0
@@ -148,53 +148,53 @@ func (v *acks) UnmarshalYAML(n ast.Node) error {
 	case err == nil && number > 0:
 		v.n = number
 	default:
-		return wrong(n, "%q is no number of replicas; write none, all, or a number above zero", text)
+		return errorAtNode(n, "%q is no number of replicas; write none, all, or a number above zero", text)
 	}
 	return nil
 }
 
-// letters is whether the service tells similar paths apart.
-type letters struct{ exact bool }
+// pathExactness is whether the service tells similar paths apart.
+type pathExactness struct{ exact bool }
 
-func (v *letters) UnmarshalYAML(n ast.Node) (err error) {
-	v.exact, err = choose(n, "exact any", true, false)
+func (v *pathExactness) UnmarshalYAML(n ast.Node) (err error) {
+	v.exact, err = parseChoice(n, "exact any", true, false)
 	return err
 }
 
 type onDoubt struct{ v retrysafe.OnDoubt }
 
 func (v *onDoubt) UnmarshalYAML(n ast.Node) (err error) {
-	v.v, err = choose(n, "refuse reexecute", retrysafe.Refuse, retrysafe.Reexecute)
+	v.v, err = parseChoice(n, "refuse reexecute", retrysafe.Refuse, retrysafe.Reexecute)
 	return err
 }
 
 type after5xx struct{ v httpidem.After5xx }
 
 func (v *after5xx) UnmarshalYAML(n ast.Node) (err error) {
-	v.v, err = choose(n, "auto keep release", httpidem.After5xxAuto, httpidem.After5xxKeep, httpidem.After5xxRelease)
+	v.v, err = parseChoice(n, "auto keep release", httpidem.After5xxAuto, httpidem.After5xxKeep, httpidem.After5xxRelease)
 	return err
 }
 
-type keep struct{ v httpidem.KeepAnswer }
+type keepAnswer struct{ v httpidem.KeepAnswer }
 
-func (v *keep) UnmarshalYAML(n ast.Node) (err error) {
-	v.v, err = choose(n, "always never", httpidem.KeepAlways, httpidem.KeepNever)
+func (v *keepAnswer) UnmarshalYAML(n ast.Node) (err error) {
+	v.v, err = parseChoice(n, "always never", httpidem.KeepAlways, httpidem.KeepNever)
 	return err
 }
 
-type pattern struct {
+type matchPattern struct {
 	text string
 	line int
 }
 
-func (v *pattern) UnmarshalYAML(n ast.Node) error {
-	text, err := scalar(n, "a method and a path, for example POST /orders/**")
+func (v *matchPattern) UnmarshalYAML(n ast.Node) error {
+	text, err := scalarText(n, "a method and a path, for example POST /orders/**")
 	if err != nil {
 		return err
 	}
 	if _, err := route.Parse(text); err != nil {
-		return wrong(n, "%s", err)
+		return errorAtNode(n, "%s", err)
 	}
-	*v = pattern{text, n.GetToken().Position.Line}
+	*v = matchPattern{text, n.GetToken().Position.Line}
 	return nil
 }

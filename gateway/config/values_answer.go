@@ -25,10 +25,10 @@ type waitingAnswer struct {
 	Wait   duration    `yaml:"wait"`
 }
 
-// static returns the answer that who gets.
-func (a *fixedAnswer) static(n ast.Node, who string) (httpidem.StaticAnswer, error) {
+// staticAnswer returns the answer that who gets.
+func (a *fixedAnswer) staticAnswer(n ast.Node, who string) (httpidem.StaticAnswer, error) {
 	if a.Status != 0 && (a.Status < 200 || a.Status > 299) {
-		return httpidem.StaticAnswer{}, wrong(n, "status %d: %s gets a success; use 200 to 299", a.Status, who)
+		return httpidem.StaticAnswer{}, errorAtNode(n, "status %d: %s gets a success; use 200 to 299", a.Status, who)
 	}
 	s := httpidem.StaticAnswer{Status: a.Status, ContentType: a.ContentType, Body: []byte(a.Body)}
 	if s.ContentType == "" && a.Body != "" {
@@ -37,13 +37,13 @@ func (a *fixedAnswer) static(n ast.Node, who string) (httpidem.StaticAnswer, err
 	return s, nil
 }
 
-// patience is how a duplicate is answered while the first request runs.
-type patience struct {
+// inProgressAnswer is how a duplicate is answered while the first request runs.
+type inProgressAnswer struct {
 	wait   time.Duration
 	answer *httpidem.StaticAnswer // nil: 409
 }
 
-func (v *patience) UnmarshalYAML(n ast.Node) error {
+func (v *inProgressAnswer) UnmarshalYAML(n ast.Node) error {
 	if _, ok := n.(*ast.MappingNode); ok {
 		var a waitingAnswer
 		if err := yaml.NodeToValue(n, &a, yaml.Strict()); err != nil {
@@ -52,16 +52,16 @@ func (v *patience) UnmarshalYAML(n ast.Node) error {
 		if v.wait = -1; a.Wait.d > 0 {
 			v.wait = a.Wait.d
 		}
-		answer, err := a.Answer.static(n, "a duplicate")
+		answer, err := a.Answer.staticAnswer(n, "a duplicate")
 		v.answer = &answer
 		return err
 	}
-	text, err := scalar(n, `reject, wait and a time, or {status: 202}`)
+	text, err := scalarText(n, `reject, wait and a time, or {status: 202}`)
 	if err != nil {
 		return err
 	}
 	if v.wait, err = ParsePatience(text); err != nil {
-		return wrong(n, "%s", err)
+		return errorAtNode(n, "%s", err)
 	}
 	return nil
 }
@@ -80,15 +80,15 @@ func ParsePatience(text string) (wait time.Duration, err error) {
 	return 0, fmt.Errorf("%q: write reject, or wait and a time, for example \"wait 5s\"", text)
 }
 
-// duplicate is how a duplicate of a finished request is answered.
-type duplicate struct {
+// duplicateAnswer is how a duplicate of a finished request is answered.
+type duplicateAnswer struct {
 	v      retrysafe.Duplicate
 	answer httpidem.StaticAnswer
 }
 
-func (v *duplicate) UnmarshalYAML(n ast.Node) (err error) {
+func (v *duplicateAnswer) UnmarshalYAML(n ast.Node) (err error) {
 	if _, ok := n.(*ast.MappingNode); !ok {
-		v.v, err = choose(n, "replay reject", retrysafe.Replay, retrysafe.Reject)
+		v.v, err = parseChoice(n, "replay reject", retrysafe.Replay, retrysafe.Reject)
 		return err
 	}
 	var a fixedAnswer
@@ -96,6 +96,6 @@ func (v *duplicate) UnmarshalYAML(n ast.Node) (err error) {
 		return err
 	}
 	v.v = retrysafe.Succeed
-	v.answer, err = a.static(n, "a duplicate of finished work")
+	v.answer, err = a.staticAnswer(n, "a duplicate of finished work")
 	return err
 }

@@ -15,7 +15,7 @@ import (
 type duration struct{ d time.Duration }
 
 func (v *duration) UnmarshalYAML(n ast.Node) (err error) {
-	v.d, err = timeOf(n, "a time such as 500ms, 30s, 24h or 7d")
+	v.d, err = parseTimeNode(n, "a time such as 500ms, 30s, 24h or 7d")
 	return err
 }
 
@@ -23,26 +23,26 @@ func (v *duration) UnmarshalYAML(n ast.Node) (err error) {
 type retention struct{ d time.Duration }
 
 func (v *retention) UnmarshalYAML(n ast.Node) (err error) {
-	if text, _ := scalar(n, ""); text == "forever" {
+	if text, _ := scalarText(n, ""); text == "forever" {
 		v.d = retrysafe.Forever
 		return nil
 	}
-	v.d, err = timeOf(n, "a time such as 30s, 24h or 7d, or forever")
+	v.d, err = parseTimeNode(n, "a time such as 30s, 24h or 7d, or forever")
 	return err
 }
 
-// timeOf parses a node that is a time above zero.
-func timeOf(n ast.Node, want string) (time.Duration, error) {
-	text, err := scalar(n, want)
+// parseTimeNode parses a node that is a time above zero.
+func parseTimeNode(n ast.Node, want string) (time.Duration, error) {
+	text, err := scalarText(n, want)
 	if err != nil {
 		return 0, err
 	}
 	d, err := parseTime(text)
 	switch {
 	case err != nil:
-		return 0, wrong(n, "%q is no time; write %s", text, want)
+		return 0, errorAtNode(n, "%q is no time; write %s", text, want)
 	case d <= 0:
-		return 0, wrong(n, "%q is not more than zero; write %s", text, want)
+		return 0, errorAtNode(n, "%q is not more than zero; write %s", text, want)
 	}
 	return d, nil
 }

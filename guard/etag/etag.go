@@ -43,7 +43,7 @@ func Format(version int64) string { return `"` + strconv.FormatInt(version, 10) 
 // 9110, section 13.1.1), and for one that Format did not make.
 func IfMatch(r *http.Request) (version int64, err error) {
 	field := strings.Join(r.Header.Values("If-Match"), ",")
-	tag, rest, err := next(field)
+	tag, rest, err := nextTag(field)
 	switch {
 	case strings.Trim(field, " \t,") == "", strings.Trim(field, " \t") == "*":
 		return 0, ErrRequired
@@ -53,7 +53,7 @@ func IfMatch(r *http.Request) (version int64, err error) {
 	weak, first := strings.HasPrefix(tag, "W/"), tag
 	for rest != "" {
 		var other string
-		if other, rest, err = next(rest); err != nil {
+		if other, rest, err = nextTag(rest); err != nil {
 			return 0, err
 		}
 		if other != "" && other != first {
@@ -67,9 +67,9 @@ func IfMatch(r *http.Request) (version int64, err error) {
 	return version, nil
 }
 
-// next returns the first entity-tag of a list, and the rest. Empty members are allowed (RFC 9110,
-// section 5.6.1).
-func next(list string) (tag, rest string, err error) {
+// nextTag returns the first entity-tag of a list, and the rest. Empty members are allowed (RFC
+// 9110, section 5.6.1).
+func nextTag(list string) (tag, rest string, err error) {
 	list = strings.TrimLeft(list, " \t,")
 	if list == "" {
 		return "", "", nil

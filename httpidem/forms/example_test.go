@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpidem/forms"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 var orderPage = template.Must(template.New("").Funcs(forms.Funcs(nil)).Parse(`<form method="post" action="/orders">

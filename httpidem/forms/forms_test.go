@@ -17,9 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/httpidem/forms"
+	"github.com/retrysafe/retrysafe/httpidem/token"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/token"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 func ann(*http.Request) (string, error) { return "ann", nil }
@@ -185,7 +185,7 @@ func TestAnswer(t *testing.T) {
 		want   string
 	}{
 		"browser":      {"text/html,*/*;q=0.8", busy, nil, 409, true, "Reload this page in 3 s"},
-		"in doubt":     {"application/xml, text/html;q=0.5", doubt, nil, 409, true, "Find out what became of it"},
+		"in doubt":     {"application/xml, text/html;q=0.5", doubt, nil, 409, true, "Find out its outcome"},
 		"program":      {"application/json", busy, nil, 409, false, `"in-progress"`},
 		"anything":     {"*/*", busy, nil, 409, false, `"in-progress"`},
 		"refuses it":   {"text/html;q=0", busy, nil, 409, false, `"in-progress"`},

@@ -40,7 +40,7 @@ func Funcs(o *Options) template.FuncMap {
 
 // KeyField returns a hidden field with a new random key of 130 bits, for pages that are rendered in
 // another way than by html/template. See [Header].
-func KeyField() template.HTML { return hidden(rand.Text()) }
+func KeyField() template.HTML { return hiddenField(rand.Text()) }
 
 var (
 	errNoIssuer  = errors.New("forms: retrysafeToken needs Options.Issuer and Options.Tenant; or use retrysafeKey")
@@ -64,12 +64,12 @@ func (o *Options) TokenField(r *http.Request) (template.HTML, error) {
 	if err != nil {
 		return "", fmt.Errorf("forms: no token was issued: %w", err)
 	}
-	return hidden(token), nil
+	return hiddenField(token), nil
 }
 
-// hidden returns the field. Without autocomplete="off", some browsers fill it after a reload with
-// the key of the previous page.
-func hidden(value string) template.HTML {
+// hiddenField returns the field. Without autocomplete="off", some browsers fill it after a reload
+// with the key of the previous page.
+func hiddenField(value string) template.HTML {
 	return template.HTML(`<input type="hidden" name="` + httpidem.TokenField + `" value="` + //nolint:gosec // the value is escaped here
 		template.HTMLEscapeString(value) + `" autocomplete="off">`)
 }

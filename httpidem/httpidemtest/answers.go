@@ -33,20 +33,20 @@ func testReplay(t *testing.T, open Open) {
 			w.WriteHeader(http.StatusAccepted)
 			_, _ = io.WriteString(w, binary)
 		})
-		first := wd.do(keyed("k", "x"))
+		first := wd.send(keyedCall("k", "x"))
 		assert.Equal(t, first.body, binary, "the first body")
 		assert.Equal(t, first.header.Get("Set-Cookie"), "session=secret", "the first caller gets its cookie")
-		again := wd.do(keyed("k", "x"))
+		again := wd.send(keyedCall("k", "x"))
 		assert.Equal(t, again.body, first.body, "body")
 		assert.Equal(t, again.status, 202, "status")
-		assert.True(t, again.replayed(), "it says that it is replayed")
+		assert.True(t, again.isReplay(), "it says that it is replayed")
 		for _, name := range []string{"X-Many", "Content-Type", "Etag", "Date", "Content-Length"} {
 			assert.Equal(t, again.header[name], first.header[name], "field %s", name)
 		}
 		for _, name := range []string{"Set-Cookie", "Alt-Svc", "Age", "Keep-Alive"} {
 			assert.Equal(t, again.header[name], nil, "field %s", name)
 		}
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("kinds of answers", func(t *testing.T) {
 		t.Parallel()
@@ -73,11 +73,11 @@ func testReplay(t *testing.T, open Open) {
 			},
 		} {
 			wd := newWorld(t, open, Setup{}, handler)
-			first := wd.do(keyed("k", "x"))
-			assert.True(t, !first.replayed(), "%s: the first is not replayed", name)
+			first := wd.send(keyedCall("k", "x"))
+			assert.True(t, !first.isReplay(), "%s: the first is not replayed", name)
 			assert.Equal(t, first.header.Get("X-Too-Late"), "", "%s", name)
-			wd.same(first, wd.do(keyed("k", "x")))
-			wd.started(1, name)
+			wd.checkReplay(first, wd.send(keyedCall("k", "x")))
+			wd.checkStarts(1, name)
 		}
 	})
 	t.Run("cookies where they are kept", func(t *testing.T) {
@@ -85,14 +85,14 @@ func testReplay(t *testing.T, open Open) {
 		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Answer: httpidem.AnswerOptions{KeepCookies: true}}}, func(w http.ResponseWriter, _ *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
 		})
-		first := wd.do(keyed("k", "x"))
-		assert.Equal(t, wd.do(keyed("k", "x")).header["Set-Cookie"], first.header["Set-Cookie"], "Set-Cookie")
+		first := wd.send(keyedCall("k", "x"))
+		assert.Equal(t, wd.send(keyedCall("k", "x")).header["Set-Cookie"], first.header["Set-Cookie"], "Set-Cookie")
 	})
 	t.Run("the origin is asked for an answer that everybody can read", func(t *testing.T) {
 		t.Parallel()
 		asked := make(chan string, 2)
 		wd := newWorld(t, open, Setup{}, func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Accept-Encoding") })
-		wd.do(keyed("k", "x", "Accept-Encoding", "br"))
+		wd.send(keyedCall("k", "x", "Accept-Encoding", "br"))
 		assert.Equal(t, <-asked, "identity", "Accept-Encoding of a guarded request")
 	})
 }
@@ -109,21 +109,21 @@ func testInProgress(t *testing.T, open Open) {
 		})
 		first := make(chan reply, 1)
 		go func() {
-			r, _ := wd.try(keyed("k", "x"))
+			r, _ := wd.trySend(keyedCall("k", "x"))
 			first <- r
 		}()
 		<-entered
 		seconds := map[string]bool{}
 		for range 20 {
-			r := wd.do(keyed("k", "x"))
-			wd.problem(r, 409, "in-progress", true)
+			r := wd.send(keyedCall("k", "x"))
+			wd.checkProblem(r, 409, "in-progress", true)
 			seconds[r.header.Get("Retry-After")] = true
 		}
 		assert.True(t, len(seconds) > 1, "repeats are spread over the seconds: %v", seconds)
 		close(hold)
 		assert.Equal(t, (<-first).status, 201, "the first")
-		assert.True(t, wd.do(keyed("k", "x")).replayed(), "afterwards it is replayed")
-		wd.started(1, "in all")
+		assert.True(t, wd.send(keyedCall("k", "x")).isReplay(), "afterwards it is replayed")
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("fifty at once that wait", func(t *testing.T) {
 		t.Parallel()
@@ -131,7 +131,7 @@ func testInProgress(t *testing.T, open Open) {
 		replies, errs := make([]reply, 50), make([]error, 50)
 		var wg sync.WaitGroup
 		for i := range replies {
-			wg.Go(func() { replies[i], errs[i] = wd.try(keyed("k", "x")) })
+			wg.Go(func() { replies[i], errs[i] = wd.trySend(keyedCall("k", "x")) })
 		}
 		wg.Wait()
 		assert.NoError(t, errors.Join(errs...), "requests")
@@ -139,13 +139,13 @@ func testInProgress(t *testing.T, open Open) {
 			assert.Equal(t, replies[i].status, 201, "status (body %s)", replies[i].body)
 			assert.Equal(t, replies[i].body, replies[0].body, "body")
 		}
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("waiters of an attempt that fails", func(t *testing.T) {
 		t.Parallel()
 		pause := 300 * time.Millisecond
-		failed := failedWaiters(t, open, pause)
-		for ; failed == 0 && pause < 10*time.Second; failed = failedWaiters(t, open, pause) {
+		failed := countFailedWaiters(t, open, pause)
+		for ; failed == 0 && pause < 10*time.Second; failed = countFailedWaiters(t, open, pause) {
 			pause *= 2 // none may have come in time
 		}
 		assert.True(t, failed > 0, "no waiter was told that the attempt failed")
@@ -160,18 +160,18 @@ func testInProgress(t *testing.T, open Open) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = wd.try(keyed("k", "x"))
+			_, _ = wd.trySend(keyedCall("k", "x"))
 		}()
 		<-entered
-		wd.problem(wd.do(keyed("k", "x")), 409, "in-progress", true)
+		wd.checkProblem(wd.send(keyedCall("k", "x")), 409, "in-progress", true)
 		close(hold)
 		<-done
 	})
 }
 
-// failedWaiters lets an attempt fail that several duplicates had a pause to come to. It returns how
-// many got its failure.
-func failedWaiters(t *testing.T, open Open, pause time.Duration) (failed int) {
+// countFailedWaiters lets an attempt fail that several duplicates had a pause to come to. It
+// returns how many got its failure.
+func countFailedWaiters(t *testing.T, open Open, pause time.Duration) (failed int) {
 	t.Helper()
 	hold, entered := make(chan struct{}), make(chan struct{}, 10)
 	wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{Wait: 2 * time.Minute}}, func(w http.ResponseWriter, _ *http.Request) {
@@ -180,18 +180,18 @@ func failedWaiters(t *testing.T, open Open, pause time.Duration) (failed int) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = wd.try(keyed("k", "x")) })
+	wg.Go(func() { _, _ = wd.trySend(keyedCall("k", "x")) })
 	<-entered
 	replies := make([]reply, 5)
 	for i := range replies {
-		wg.Go(func() { replies[i], _ = wd.try(keyed("k", "x")) })
+		wg.Go(func() { replies[i], _ = wd.trySend(keyedCall("k", "x")) })
 	}
 	time.Sleep(pause) // until they wait; a later duplicate would get the same from its own attempt
 	close(hold)
 	wg.Wait()
 	for _, r := range replies {
 		if r.status == 409 {
-			wd.problem(r, 409, "attempt-failed", true)
+			wd.checkProblem(r, 409, "attempt-failed", true)
 			failed++
 		}
 	}
@@ -206,18 +206,18 @@ func testMismatch(t *testing.T, open Open) {
 		"query":        func(c *call) { c.path += "?x=2" },
 		"content type": func(c *call) { c.header = append(c.header, "Content-Type", "text/csv") },
 	}
-	first := keyed("k", `{"cents":100}`)
+	first := keyedCall("k", `{"cents":100}`)
 	first.path = "/orders?x=1"
 	for name, change := range other {
 		t.Run("completed, other "+name, func(t *testing.T) {
 			t.Parallel()
 			wd := newWorld(t, open, Setup{}, nil)
-			wd.do(first)
+			wd.send(first)
 			c := first
 			c.header = append([]string{}, first.header...)
 			change(&c)
-			wd.problem(wd.do(c), 422, "payload-mismatch", false)
-			wd.started(1, "in all")
+			wd.checkProblem(wd.send(c), 422, "payload-mismatch", false)
+			wd.checkStarts(1, "in all")
 		})
 	}
 	changed := first
@@ -225,9 +225,9 @@ func testMismatch(t *testing.T, open Open) {
 	t.Run("in doubt", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-		_, _ = wd.try(first)
-		wd.eventually(func() bool { r, _ := wd.try(first); return r.code() == "outcome-unknown" }, "the doubt")
-		wd.problem(wd.do(changed), 422, "payload-mismatch", false)
+		_, _ = wd.trySend(first)
+		wd.waitUntil(func() bool { r, _ := wd.trySend(first); return r.problemCode() == "outcome-unknown" }, "the doubt")
+		wd.checkProblem(wd.send(changed), 422, "payload-mismatch", false)
 	})
 	t.Run("in progress", func(t *testing.T) {
 		t.Parallel()
@@ -236,10 +236,10 @@ func testMismatch(t *testing.T, open Open) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = wd.try(first)
+			_, _ = wd.trySend(first)
 		}()
 		<-entered
-		wd.problem(wd.do(changed), 422, "payload-mismatch", false)
+		wd.checkProblem(wd.send(changed), 422, "payload-mismatch", false)
 		close(hold)
 		<-done
 	})
@@ -247,32 +247,32 @@ func testMismatch(t *testing.T, open Open) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, nil)
 		wd2 := newWorld(t, open, Setup{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-		assert.Equal(t, wd2.do(first).status, 401, "first")
-		assert.Equal(t, wd2.do(changed).status, 401, "a corrected request may use the key of one that was not run")
-		wd.do(first)
+		assert.Equal(t, wd2.send(first).status, 401, "first")
+		assert.Equal(t, wd2.send(changed).status, 401, "a corrected request may use the key of one that was not run")
+		wd.send(first)
 	})
 	t.Run("what does not matter", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, nil)
-		a := keyed("m", "--AAA\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--AAA--\r\n", "Content-Type", "multipart/form-data; boundary=AAA")
-		b := keyed("m", "--BBB\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--BBB--\r\n", "Content-Type", "multipart/form-data; boundary=BBB")
-		c := keyed("m", "--BBB\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n2\r\n--BBB--\r\n", "Content-Type", "multipart/form-data; boundary=BBB")
-		wd.same(wd.do(a), wd.do(b))
-		wd.problem(wd.do(c), 422, "payload-mismatch", false)
-		d, e := keyed("p", "x", "Content-Type", "text/plain; charset=utf-8"), keyed("p", "x", "Content-Type", "TEXT/plain", "X-Trace", "2")
-		wd.same(wd.do(d), wd.do(e))
+		a := keyedCall("m", "--AAA\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--AAA--\r\n", "Content-Type", "multipart/form-data; boundary=AAA")
+		b := keyedCall("m", "--BBB\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--BBB--\r\n", "Content-Type", "multipart/form-data; boundary=BBB")
+		c := keyedCall("m", "--BBB\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n2\r\n--BBB--\r\n", "Content-Type", "multipart/form-data; boundary=BBB")
+		wd.checkReplay(wd.send(a), wd.send(b))
+		wd.checkProblem(wd.send(c), 422, "payload-mismatch", false)
+		d, e := keyedCall("p", "x", "Content-Type", "text/plain; charset=utf-8"), keyedCall("p", "x", "Content-Type", "TEXT/plain", "X-Trace", "2")
+		wd.checkReplay(wd.send(d), wd.send(e))
 	})
 }
 
 // testInDoubt tests H7.
 func testInDoubt(t *testing.T, open Open) {
 	wd := newWorld(t, open, Setup{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	_, _ = wd.try(keyed("k", "x"))
-	wd.eventually(func() bool { r, _ := wd.try(keyed("k", "x")); return r.code() != "in-progress" }, "the end of the attempt")
+	_, _ = wd.trySend(keyedCall("k", "x"))
+	wd.waitUntil(func() bool { r, _ := wd.trySend(keyedCall("k", "x")); return r.problemCode() != "in-progress" }, "the end of the attempt")
 	for range 3 {
-		wd.problem(wd.do(keyed("k", "x")), 409, "outcome-unknown", false)
+		wd.checkProblem(wd.send(keyedCall("k", "x")), 409, "outcome-unknown", false)
 	}
-	wd.started(1, "in all")
+	wd.checkStarts(1, "in all")
 }
 
 // testDuplicates tests H8.
@@ -284,18 +284,18 @@ func testDuplicates(t *testing.T, open Open) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = wd.try(keyed("k", "x"))
+			_, _ = wd.trySend(keyedCall("k", "x"))
 		}()
 		<-entered
-		r := wd.do(keyed("k", "x"))
-		wd.problem(r, 409, "in-progress", true)
+		r := wd.send(keyedCall("k", "x"))
+		wd.checkProblem(r, 409, "in-progress", true)
 		assert.Contains(t, r.body, `"error_code":201`, "the code of a repeat that is in progress")
 		close(hold)
 		<-done
-		r = wd.do(keyed("k", "x"))
-		wd.problem(r, 409, "already-done", false)
+		r = wd.send(keyedCall("k", "x"))
+		wd.checkProblem(r, 409, "already-done", false)
 		assert.Contains(t, r.body, `"error_code":202`, "the code of a repeat that is done")
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("succeed", func(t *testing.T) {
 		t.Parallel()
@@ -303,15 +303,15 @@ func testDuplicates(t *testing.T, open Open) {
 			Policy: retrysafe.Policy{Duplicate: retrysafe.Succeed},
 			Guard:  httpidem.Options{Answer: httpidem.AnswerOptions{Succeed: httpidem.StaticAnswer{Status: 202, ContentType: "text/x-ok", Body: []byte("success")}}},
 		}, nil)
-		assert.Equal(t, wd.do(keyed("k", "x")).status, 201, "the first")
-		r := wd.do(keyed("k", "x"))
+		assert.Equal(t, wd.send(keyedCall("k", "x")).status, 201, "the first")
+		r := wd.send(keyedCall("k", "x"))
 		assert.Equal(t, r.status, 202, "status")
 		assert.Equal(t, r.body, "success", "body")
 		assert.Equal(t, r.header.Get("Content-Type"), "text/x-ok", "content type")
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 		plain := newWorld(t, open, Setup{Policy: retrysafe.Policy{Duplicate: retrysafe.Succeed}}, nil)
-		plain.do(keyed("k", "x"))
-		r = plain.do(keyed("k", "x"))
+		plain.send(keyedCall("k", "x"))
+		r = plain.send(keyedCall("k", "x"))
 		assert.Equal(t, fmt.Sprint(r.status, r.body), "200", "plain success by default")
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // world is an implementation, its origin, and a client.
@@ -27,8 +27,8 @@ type world struct {
 // origin is the handler that a test gives the implementation.
 type origin func(w http.ResponseWriter, r *http.Request)
 
-// created answers 201 with a body that is different for each run.
-func (wd *world) created(w http.ResponseWriter, r *http.Request) {
+// serveCreated answers 201 with a body that is different for each run.
+func (wd *world) serveCreated(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", "/orders/1")
@@ -36,8 +36,8 @@ func (wd *world) created(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"run":` + strconv.FormatInt(wd.starts.Load(), 10) + `,"got":` + strconv.Itoa(len(body)) + "}"))
 }
 
-// newWorld opens an implementation. A nil handler means created; the origin's starts are counted in
-// both cases.
+// newWorld opens an implementation. A nil handler means serveCreated; the origin's starts are
+// counted in both cases.
 func newWorld(t *testing.T, open Open, s Setup, handler origin) *world {
 	t.Helper()
 	wd := &world{t: t}
@@ -45,7 +45,7 @@ func newWorld(t *testing.T, open Open, s Setup, handler origin) *world {
 		s.Store = memstore.New(nil)
 	}
 	if handler == nil {
-		handler = wd.created
+		handler = wd.serveCreated
 	}
 	wd.base = open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wd.starts.Add(1)
@@ -70,8 +70,8 @@ type reply struct {
 	body    string
 }
 
-// code returns the code of a problem.
-func (r reply) code() string {
+// problemCode returns the code of a problem.
+func (r reply) problemCode() string {
 	var p struct {
 		Code string `json:"code"`
 	}
@@ -79,7 +79,7 @@ func (r reply) code() string {
 	return p.Code
 }
 
-func (r reply) replayed() bool { return r.header.Get("Idempotency-Replayed") == "true" }
+func (r reply) isReplay() bool { return r.header.Get("Idempotency-Replayed") == "true" }
 
 // call is a request. Header pairs are added in order, so a name may occur twice.
 type call struct {
@@ -88,15 +88,15 @@ type call struct {
 	ctx                context.Context
 }
 
-// do sends a request once; an error ends the test.
-func (wd *world) do(c call) reply {
+// send sends a request once; an error ends the test.
+func (wd *world) send(c call) reply {
 	wd.t.Helper()
-	r, err := wd.try(c)
+	r, err := wd.trySend(c)
 	assert.NoError(wd.t, err, "%s %s", c.method, c.path)
 	return r
 }
 
-func (wd *world) try(c call) (reply, error) {
+func (wd *world) trySend(c call) (reply, error) {
 	if c.method == "" {
 		c.method = http.MethodPost
 	}
@@ -133,22 +133,22 @@ func withKey(key string, more ...string) []string {
 	return append([]string{"Idempotency-Key", key, "Authorization", "Bearer opaque-token"}, more...)
 }
 
-// keyed returns a request with a key and a credential.
-func keyed(key, body string, more ...string) call {
+// keyedCall returns a request with a key and a credential.
+func keyedCall(key, body string, more ...string) call {
 	return call{body: body, header: withKey(key, more...)}
 }
 
-func (wd *world) started(want int64, what string) {
+func (wd *world) checkStarts(want int64, what string) {
 	wd.t.Helper()
 	assert.Equal(wd.t, wd.starts.Load(), want, "starts of the origin %s", what)
 }
 
-// problem checks that an answer is the problem with that status and code, with or without
+// checkProblem checks that an answer is the problem with that status and code, with or without
 // Retry-After.
-func (wd *world) problem(r reply, status int, code string, retry bool) {
+func (wd *world) checkProblem(r reply, status int, code string, retry bool) {
 	wd.t.Helper()
 	assert.Equal(wd.t, r.status, status, "status (body %s)", r.body)
-	assert.Equal(wd.t, r.code(), code, "code")
+	assert.Equal(wd.t, r.problemCode(), code, "code")
 	assert.Equal(wd.t, r.header.Get("Content-Type"), "application/problem+json", "content type")
 	assert.Contains(wd.t, r.header.Get("Link"), `problems/`+code+`.md>; rel="describedby"`, "Link")
 	after := r.header.Get("Retry-After")
@@ -160,10 +160,10 @@ func (wd *world) problem(r reply, status int, code string, retry bool) {
 	assert.True(wd.t, err == nil && seconds >= 1 && seconds <= 5, "Retry-After is 1 to 5 whole seconds: %q", after)
 }
 
-// same checks that again is a replay of first.
-func (wd *world) same(first, again reply) {
+// checkReplay checks that again is a replay of first.
+func (wd *world) checkReplay(first, again reply) {
 	wd.t.Helper()
-	assert.True(wd.t, again.replayed(), "the repeat says that it is replayed")
+	assert.True(wd.t, again.isReplay(), "the repeat says that it is replayed")
 	assert.Equal(wd.t, again.status, first.status, "status")
 	assert.Equal(wd.t, again.body, first.body, "body")
 	for name, values := range first.header {
@@ -178,8 +178,8 @@ func (wd *world) same(first, again reply) {
 	}
 }
 
-// eventually waits for an effect of another goroutine.
-func (wd *world) eventually(ok func() bool, what string) {
+// waitUntil waits for an effect of another goroutine.
+func (wd *world) waitUntil(ok func() bool, what string) {
 	wd.t.Helper()
 	const patience = 3 * time.Minute // much longer than a busy machine needs
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

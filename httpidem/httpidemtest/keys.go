@@ -25,11 +25,11 @@ func testKeys(t *testing.T, open Open) {
 			for _, v := range lines {
 				c.header = append(c.header, "Idempotency-Key", v)
 			}
-			r := wd.do(c)
+			r := wd.send(c)
 			assert.Equal(t, r.status, http.StatusBadRequest, "%s: status", name)
-			wd.problem(r, http.StatusBadRequest, "key-malformed", false)
+			wd.checkProblem(r, http.StatusBadRequest, "key-malformed", false)
 		}
-		wd.started(0, "for malformed keys")
+		wd.checkStarts(0, "for malformed keys")
 	})
 	t.Run("well formed", func(t *testing.T) {
 		t.Parallel()
@@ -47,22 +47,22 @@ func testKeys(t *testing.T, open Open) {
 		} {
 			n++
 			for i, v := range same {
-				r := wd.do(keyed(v, "x"))
+				r := wd.send(keyedCall(v, "x"))
 				assert.Equal(t, r.status, http.StatusCreated, "%s", v)
-				assert.Equal(t, r.replayed(), i > 0, "%s is replayed", v)
+				assert.Equal(t, r.isReplay(), i > 0, "%s is replayed", v)
 			}
-			wd.started(n, "after "+same[0])
+			wd.checkStarts(n, "after "+same[0])
 		}
 	})
 	t.Run("names", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{Guard: httpidem.Options{KeySource: httpidem.KeySource{Header: []string{"X-First", "x-second"}}}}, nil)
-		r := wd.do(call{header: []string{"X-Second", longKey}})
-		again := wd.do(call{header: []string{"X-First", longKey, "X-Second", "other"}})
-		wd.same(r, again)
-		plain := wd.do(call{header: []string{"Idempotency-Key", longKey}})
-		assert.True(t, !plain.replayed(), "a field that is not configured is no key")
-		wd.problem(wd.do(call{header: []string{"X-First", "", "X-Second", longKey}}), 400, "key-malformed", false)
+		r := wd.send(call{header: []string{"X-Second", longKey}})
+		again := wd.send(call{header: []string{"X-First", longKey, "X-Second", "other"}})
+		wd.checkReplay(r, again)
+		plain := wd.send(call{header: []string{"Idempotency-Key", longKey}})
+		assert.True(t, !plain.isReplay(), "a field that is not configured is no key")
+		wd.checkProblem(wd.send(call{header: []string{"X-First", "", "X-Second", longKey}}), 400, "key-malformed", false)
 	})
 }
 
@@ -72,45 +72,45 @@ func testGuarded(t *testing.T, open Open) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, nil)
 		for i, m := range []string{"POST", "PATCH"} {
-			c := keyed("k-"+m, "x")
+			c := keyedCall("k-"+m, "x")
 			c.method = m
-			wd.same(wd.do(c), wd.do(c))
-			wd.started(int64(i+1), "after "+m)
+			wd.checkReplay(wd.send(c), wd.send(c))
+			wd.checkStarts(int64(i+1), "after "+m)
 		}
 		n := wd.starts.Load()
 		for _, m := range []string{"GET", "OPTIONS", "PUT", "DELETE"} {
 			for range 2 {
-				c := keyed("k-"+m, "")
+				c := keyedCall("k-"+m, "")
 				c.method = m
-				assert.True(t, !wd.do(c).replayed(), "%s is not guarded", m)
+				assert.True(t, !wd.send(c).isReplay(), "%s is not guarded", m)
 				n++
 			}
-			wd.started(n, "after "+m)
+			wd.checkStarts(n, "after "+m)
 		}
 	})
 	t.Run("configured methods", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Request: httpidem.RequestOptions{Methods: []string{"PUT", "DELETE"}}}}, nil)
 		for _, m := range []string{"PUT", "DELETE"} {
-			c := keyed("k-"+m, "")
+			c := keyedCall("k-"+m, "")
 			c.method = m
-			wd.same(wd.do(c), wd.do(c))
+			wd.checkReplay(wd.send(c), wd.send(c))
 		}
-		wd.started(2, "in all")
-		wd.do(keyed("k", ""))
-		wd.do(keyed("k", ""))
-		wd.started(4, "for POST, which is not guarded here")
+		wd.checkStarts(2, "in all")
+		wd.send(keyedCall("k", ""))
+		wd.send(keyedCall("k", ""))
+		wd.checkStarts(4, "for POST, which is not guarded here")
 	})
 	t.Run("no key", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, nil)
-		wd.do(call{})
-		wd.do(call{})
-		wd.started(2, "without a key")
+		wd.send(call{})
+		wd.send(call{})
+		wd.checkStarts(2, "without a key")
 		required := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required}}, nil)
-		required.problem(required.do(call{}), 400, "key-missing", false)
-		required.started(0, "where the key is required")
-		get := required.do(call{method: "GET"})
+		required.checkProblem(required.send(call{}), 400, "key-missing", false)
+		required.checkStarts(0, "where the key is required")
+		get := required.send(call{method: "GET"})
 		assert.Equal(t, get.status, 201, "a GET needs no key")
 	})
 }

@@ -34,32 +34,32 @@ func testNotKept(t *testing.T, open Open) {
 					rest = rest[n:]
 				}
 			})
-			first := wd.do(keyed("k", "x"))
+			first := wd.send(keyedCall("k", "x"))
 			assert.Equal(t, first.status, 201, "status")
 			assert.True(t, first.body == body, "the first caller gets it whole: %d bytes", len(first.body))
-			again := wd.do(keyed("k", "x"))
-			wd.problem(again, 409, "answer-not-kept", false)
+			again := wd.send(keyedCall("k", "x"))
+			wd.checkProblem(again, 409, "answer-not-kept", false)
 			var p httpidem.Problem
 			assert.NoError(t, json.Unmarshal([]byte(again.body), &p), "problem")
 			assert.Equal(t, p.AnswerStatus, 201, "the status of what was done")
 			assert.True(t, p.AnswerLength != nil && *p.AnswerLength == int64(size), "its length")
 			assert.Equal(t, p.AnswerSHA256, fmt.Sprintf("%x", sha256.Sum256([]byte(body))), "its digest")
 			assert.Equal(t, p.Location, "/reports/1", "where to look")
-			wd.started(1, "in all")
+			wd.checkStarts(1, "in all")
 		})
 	}
 	t.Run("exactly the limit", func(t *testing.T) {
 		t.Parallel()
 		body := strings.Repeat("x", limit)
 		wd := newWorld(t, open, Setup{Policy: retrysafe.Policy{MaxAnswer: limit}}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		wd.same(wd.do(keyed("k", "x")), wd.do(keyed("k", "x")))
+		wd.checkReplay(wd.send(keyedCall("k", "x")), wd.send(keyedCall("k", "x")))
 	})
 	t.Run("a megabyte", func(t *testing.T) {
 		t.Parallel()
 		body := strings.Repeat("x", 1<<20)
 		wd := newWorld(t, open, Setup{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		wd.same(wd.do(keyed("k", "x")), wd.do(keyed("k", "x")))
-		wd.started(1, "in all")
+		wd.checkReplay(wd.send(keyedCall("k", "x")), wd.send(keyedCall("k", "x")))
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("flushed, within the limit", func(t *testing.T) {
 		t.Parallel()
@@ -70,12 +70,12 @@ func testNotKept(t *testing.T, open Open) {
 				_ = rc.Flush()
 			}
 		})
-		first := wd.do(keyed("k", "x"))
+		first := wd.send(keyedCall("k", "x"))
 		assert.Equal(t, first.body, "part 0\npart 1\npart 2\npart 3\npart 4\n", "the first body")
-		again := wd.do(keyed("k", "x"))
-		assert.True(t, again.replayed(), "replayed")
+		again := wd.send(keyedCall("k", "x"))
+		assert.True(t, again.isReplay(), "replayed")
 		assert.Equal(t, again.body, first.body, "body")
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("shorter than it says", func(t *testing.T) {
 		t.Parallel()
@@ -83,13 +83,13 @@ func testNotKept(t *testing.T, open Open) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "cut")
 		})
-		r, err := wd.try(keyed("k", "x"))
+		r, err := wd.trySend(keyedCall("k", "x"))
 		assert.True(t, err != nil || r.status >= 500, "the first caller sees that it is cut: %d %q", r.status, r.body)
-		wd.eventually(func() bool {
-			r, _ := wd.try(keyed("k", "x"))
-			return r.status == 409 && (r.code() == "answer-not-kept" || r.code() == "outcome-unknown")
+		wd.waitUntil(func() bool {
+			r, _ := wd.trySend(keyedCall("k", "x"))
+			return r.status == 409 && (r.problemCode() == "answer-not-kept" || r.problemCode() == "outcome-unknown")
 		}, "a refusal of the repeat")
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("a head that is too large", func(t *testing.T) {
 		t.Parallel()
@@ -98,17 +98,17 @@ func testNotKept(t *testing.T, open Open) {
 			w.Header().Set("Location", "/reports/1")
 			_, _ = io.WriteString(w, "body")
 		})
-		assert.Equal(t, wd.do(keyed("k", "x")).body, "body", "the first")
-		r := wd.do(keyed("k", "x"))
-		wd.problem(r, 409, "answer-not-kept", false)
+		assert.Equal(t, wd.send(keyedCall("k", "x")).body, "body", "the first")
+		r := wd.send(keyedCall("k", "x"))
+		wd.checkProblem(r, 409, "answer-not-kept", false)
 		assert.Contains(t, r.body, "/reports/1", "where to look")
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 	})
 }
 
-// raw sends bytes as they are. It returns status and code of the answer, or nothing if there is
+// sendRaw sends bytes as they are. It returns status and code of the answer, or nothing if there is
 // none, and whether the connection ends.
-func (wd *world) raw(request string, closeWrite bool) (status int, code string, closes bool) {
+func (wd *world) sendRaw(request string, closeWrite bool) (status int, code string, closes bool) {
 	wd.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(wd.base, "http://"))
 	assert.NoError(wd.t, err, "dial")
@@ -127,7 +127,7 @@ func (wd *world) raw(request string, closeWrite bool) (status int, code string, 
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	return resp.StatusCode, reply{body: string(body)}.code(), resp.Close
+	return resp.StatusCode, reply{body: string(body)}.problemCode(), resp.Close
 }
 
 // testBodies tests H12.
@@ -135,17 +135,17 @@ func testBodies(t *testing.T, open Open) {
 	t.Run("too large", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Limit: httpidem.LimitOptions{Body: 1000}}}, nil)
-		r, err := wd.try(keyed("k", strings.Repeat("x", 1001)))
+		r, err := wd.trySend(keyedCall("k", strings.Repeat("x", 1001)))
 		assert.NoError(t, err, "request")
-		wd.problem(r, 413, "body-too-large", false)
+		wd.checkProblem(r, 413, "body-too-large", false)
 		head := "POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: " + longKey + "\r\n"
-		status, code, closes := wd.raw(head+"Transfer-Encoding: chunked\r\n\r\n3e9\r\n"+strings.Repeat("x", 1001)+"\r\n0\r\n\r\n", false)
+		status, code, closes := wd.sendRaw(head+"Transfer-Encoding: chunked\r\n\r\n3e9\r\n"+strings.Repeat("x", 1001)+"\r\n0\r\n\r\n", false)
 		assert.Equal(t, fmt.Sprint(status, code), "413body-too-large", "without a length")
 		assert.True(t, closes, "what is left of the body is not read")
-		wd.started(0, "for bodies over the limit")
+		wd.checkStarts(0, "for bodies over the limit")
 		// the server is about to close the connection with the unread body
 		wd.http.CloseIdleConnections()
-		assert.Equal(t, wd.do(keyed("k", strings.Repeat("x", 1000))).status, 201, "a body of the limit runs, under the same key")
+		assert.Equal(t, wd.send(keyedCall("k", strings.Repeat("x", 1000))).status, 201, "a body of the limit runs, under the same key")
 	})
 	t.Run("cut or of the wrong size", func(t *testing.T) {
 		t.Parallel()
@@ -157,11 +157,11 @@ func testBodies(t *testing.T, open Open) {
 			"a chunk that is cut":       "Transfer-Encoding: chunked\r\n\r\na\r\nabc",
 			"chunks that make no sense": "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n",
 		} {
-			status, code, _ := wd.raw(head+rest, true)
+			status, code, _ := wd.sendRaw(head+rest, true)
 			assert.True(t, status == 0 || status == 400 && code == "body-incomplete", "%s: %d %s", name, status, code)
 		}
-		wd.started(0, "for bodies that did not arrive")
-		r := wd.do(call{body: "x", header: []string{"Idempotency-Key", longKey}})
+		wd.checkStarts(0, "for bodies that did not arrive")
+		r := wd.send(call{body: "x", header: []string{"Idempotency-Key", longKey}})
 		assert.Equal(t, r.status, 201, "the key is free")
 	})
 	t.Run("empty and chunked", func(t *testing.T) {
@@ -169,9 +169,9 @@ func testBodies(t *testing.T, open Open) {
 		wd := newWorld(t, open, Setup{}, nil)
 		head := "POST /orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIdempotency-Key: " + longKey + "\r\n"
 		for i, rest := range []string{"Content-Length: 0\r\n\r\n", "\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"} {
-			status, _, _ := wd.raw(head+rest, false)
+			status, _, _ := wd.sendRaw(head+rest, false)
 			assert.Equal(t, status, 201, "form %d of an empty body", i)
 		}
-		wd.started(1, "for three forms of one empty body")
+		wd.checkStarts(1, "for three forms of one empty body")
 	})
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// breakable is a store whose calls fail while a test wants them to.
-type breakable struct {
+// breakableStore is a store whose calls fail while a test wants them to.
+type breakableStore struct {
 	storeapi.Store
 	down     atomic.Bool  // every call
 	complete atomic.Value // an error that Complete returns
@@ -26,21 +26,21 @@ type breakable struct {
 
 var errDown = errors.New("connection refused by /var/lib/secret-host:5432")
 
-func (b *breakable) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
+func (b *breakableStore) Acquire(ctx context.Context, r storeapi.AcquireRequest) (storeapi.Acquired, error) {
 	if b.down.Load() {
 		return storeapi.Acquired{}, errDown
 	}
 	return b.Store.Acquire(ctx, r)
 }
 
-func (b *breakable) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
+func (b *breakableStore) Lookup(ctx context.Context, k storeapi.StoreKey) (retrysafe.Record, error) {
 	if b.down.Load() {
 		return retrysafe.Record{}, errDown
 	}
 	return b.Store.Lookup(ctx, k)
 }
 
-func (b *breakable) Charge(ctx context.Context, r storeapi.ChargeRequest) (storeapi.Charged, error) {
+func (b *breakableStore) Charge(ctx context.Context, r storeapi.ChargeRequest) (storeapi.Charged, error) {
 	s, ok := b.Store.(storeapi.Limiter)
 	switch {
 	case b.down.Load():
@@ -51,7 +51,7 @@ func (b *breakable) Charge(ctx context.Context, r storeapi.ChargeRequest) (store
 	return s.Charge(ctx, r)
 }
 
-func (b *breakable) Complete(ctx context.Context, r storeapi.CompleteRequest) (retrysafe.Record, error) {
+func (b *breakableStore) Complete(ctx context.Context, r storeapi.CompleteRequest) (retrysafe.Record, error) {
 	if err, ok := b.complete.Load().(error); ok {
 		return retrysafe.Record{}, err
 	}
@@ -60,17 +60,17 @@ func (b *breakable) Complete(ctx context.Context, r storeapi.CompleteRequest) (r
 
 // testStoreDown tests H13: fail closed, and recover without help.
 func testStoreDown(t *testing.T, open Open) {
-	s := &breakable{Store: memstore.New(nil)}
+	s := &breakableStore{Store: memstore.New(nil)}
 	s.down.Store(true)
 	wd := newWorld(t, open, Setup{Store: s}, nil)
-	r := wd.do(keyed("k", "x"))
-	wd.problem(r, 503, "store-unavailable", true)
+	r := wd.send(keyedCall("k", "x"))
+	wd.checkProblem(r, 503, "store-unavailable", true)
 	assert.True(t, !strings.Contains(r.body, "secret-host"), "the cause is not for clients: %s", r.body)
-	wd.started(0, "while the store is away")
-	wd.do(call{body: "x"})
-	wd.started(1, "without a key: that needs no store")
+	wd.checkStarts(0, "while the store is away")
+	wd.send(call{body: "x"})
+	wd.checkStarts(1, "without a key: that needs no store")
 	s.down.Store(false)
-	assert.Equal(t, wd.do(keyed("k", "x")).status, 201, "when it is back")
+	assert.Equal(t, wd.send(keyedCall("k", "x")).status, 201, "when it is back")
 }
 
 // testProblems tests H14; other tests check the codes.
@@ -78,7 +78,7 @@ func testProblems(t *testing.T, open Open) {
 	t.Run("outer fields stay", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{Guard: httpidem.Options{Key: httpidem.Required, Docs: "https://docs.example/"}}, nil)
-		r := wd.do(call{})
+		r := wd.send(call{})
 		assert.Contains(t, r.header.Get("Link"), "<https://docs.example/key-missing.md>", "Link")
 		assert.Contains(t, r.body, `"type":"https://docs.example/key-missing.md"`, "type")
 		assert.Contains(t, r.body, `"status":400`, "status")
@@ -96,7 +96,7 @@ func testProblems(t *testing.T, open Open) {
 				http.Error(w, "own "+p.Code, p.Status)
 			},
 		}}, nil)
-		r := wd.do(call{})
+		r := wd.send(call{})
 		assert.Equal(t, fmt.Sprint(r.status, r.body), "400own key-missing\n", "answer")
 	})
 }
@@ -111,9 +111,9 @@ func testSecrets(t *testing.T, open Open) {
 	})
 	var all strings.Builder
 	send := func(path, key, body string) {
-		c := keyed(key, body)
+		c := keyedCall(key, body)
 		c.path = path + "?q=query-secret"
-		r, _ := wd.try(c)
+		r, _ := wd.trySend(c)
 		all.WriteString(r.body + fmt.Sprint(r.header))
 	}
 	send("/a", "key-secret", "body-secret")
@@ -143,14 +143,14 @@ func testOrder(t *testing.T, open Open) {
 	}
 	failing := func(t *testing.T, err error, o origin) *world {
 		t.Helper()
-		s := &breakable{Store: memstore.New(nil)}
+		s := &breakableStore{Store: memstore.New(nil)}
 		s.complete.Store(err)
 		return newWorld(t, open, Setup{Store: s}, o)
 	}
 	t.Run("unconfirmed", func(t *testing.T) {
 		t.Parallel()
 		wd := failing(t, errDown, buffered)
-		r := wd.do(keyed("k", "x"))
+		r := wd.send(keyedCall("k", "x"))
 		assert.Equal(t, fmt.Sprint(r.status, r.body), "201whole", "the answer")
 		assert.Equal(t, r.header.Get("Idempotency-Stored"), "unconfirmed", "its mark")
 	})
@@ -161,15 +161,15 @@ func testOrder(t *testing.T, open Open) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			stream(w, r)
 		})
-		r := wd.do(keyed("k", "x"))
+		r := wd.send(keyedCall("k", "x"))
 		assert.Equal(t, r.body, "first part,last part", "body")
 		assert.Equal(t, r.trailer.Get("Idempotency-Stored"), "unconfirmed", "its mark, as a trailer")
 	})
 	t.Run("lease lost", func(t *testing.T) {
 		t.Parallel()
 		wd := failing(t, retrysafe.ErrLeaseLost, buffered)
-		r := wd.do(keyed("k", "x"))
-		wd.problem(r, 409, "lease-lost", true)
+		r := wd.send(keyedCall("k", "x"))
+		wd.checkProblem(r, 409, "lease-lost", true)
 		assert.Equal(t, r.header.Get("Retry-After"), "1", "Retry-After")
 		assert.Equal(t, r.header.Get("X-Order"), "", "nothing of the handler's answer is left")
 	})
@@ -179,7 +179,7 @@ func testOrder(t *testing.T, open Open) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			stream(w, r)
 		})
-		r, err := wd.try(keyed("k", "x"))
+		r, err := wd.trySend(keyedCall("k", "x"))
 		assert.True(t, err != nil, "the client must not take it for whole: %q", r.body)
 		assert.True(t, !strings.HasSuffix(r.body, "last part"), "its last byte was held back: %q", r.body)
 	})
@@ -187,7 +187,7 @@ func testOrder(t *testing.T, open Open) {
 		t.Parallel()
 		for _, o := range []origin{buffered, stream} {
 			wd := newWorld(t, open, Setup{}, o)
-			r := wd.do(keyed("k", "x"))
+			r := wd.send(keyedCall("k", "x"))
 			assert.Equal(t, r.header.Get("Idempotency-Stored")+r.trailer.Get("Idempotency-Stored"), "", "mark")
 		}
 	})

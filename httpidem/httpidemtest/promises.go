@@ -27,14 +27,14 @@ type promise struct {
 	// retention is the least that a shorter one of the engine is raised to.
 	retention time.Duration
 	media     string
-	read      func(t *testing.T, body string) told
+	read      func(t *testing.T, body string) refusal
 	// missing, mismatch and busy are the refusals that the contract names; malformed and down are
 	// two that it does not.
-	missing, mismatch, busy, malformed, down told
+	missing, mismatch, busy, malformed, down refusal
 }
 
-// told is a refusal as a client reads it.
-type told struct {
+// refusal is a refusal as a client reads it.
+type refusal struct {
 	status     int
 	kind, code string
 }
@@ -44,34 +44,34 @@ var promises = []promise{
 	{
 		contract: httpidem.ContractCustom, marker: "Idempotency-Replayed", other: "Idempotent-Replayed", keeps5xx: true,
 		media: "application/problem+json", read: readProblem,
-		missing: told{400, "", "key-missing"}, mismatch: told{422, "", "payload-mismatch"}, busy: told{409, "", "in-progress"},
-		malformed: told{400, "", "key-malformed"}, down: told{503, "", "store-unavailable"},
+		missing: refusal{400, "", "key-missing"}, mismatch: refusal{422, "", "payload-mismatch"}, busy: refusal{409, "", "in-progress"},
+		malformed: refusal{400, "", "key-malformed"}, down: refusal{503, "", "store-unavailable"},
 	},
 	{
 		contract: httpidem.ContractIETF, marker: "Idempotency-Replayed", other: "Idempotent-Replayed", keeps5xx: true, keepsAlways: true,
 		media: "application/problem+json", read: readProblem,
-		missing: told{400, "", "key-missing"}, mismatch: told{422, "", "payload-mismatch"}, busy: told{409, "", "in-progress"},
-		malformed: told{400, "", "key-malformed"}, down: told{503, "", "store-unavailable"},
+		missing: refusal{400, "", "key-missing"}, mismatch: refusal{422, "", "payload-mismatch"}, busy: refusal{409, "", "in-progress"},
+		malformed: refusal{400, "", "key-malformed"}, down: refusal{503, "", "store-unavailable"},
 	},
 	{
 		contract: httpidem.ContractStripe, marker: "Idempotent-Replayed", other: "Idempotency-Replayed", echo: true, keeps5xx: true, keepsAlways: true,
 		retention: 24 * time.Hour, media: "application/json", read: readStripe,
-		missing:  told{400, "invalid_request_error", "key_missing"},
-		mismatch: told{400, "idempotency_error", ""}, busy: told{409, "idempotency_error", "idempotency_key_in_use"},
-		malformed: told{400, "invalid_request_error", "key_malformed"}, down: told{503, "api_error", "store_unavailable"},
+		missing:  refusal{400, "invalid_request_error", "key_missing"},
+		mismatch: refusal{400, "idempotency_error", ""}, busy: refusal{409, "idempotency_error", "idempotency_key_in_use"},
+		malformed: refusal{400, "invalid_request_error", "key_malformed"}, down: refusal{503, "api_error", "store_unavailable"},
 	},
 	{
 		contract: httpidem.ContractACP, policy: retrysafe.Policy{OnDoubt: retrysafe.Reexecute},
 		marker: "Idempotent-Replayed", other: "Idempotency-Replayed", echo: true, required: true, meaning: true,
 		retention: 24 * time.Hour, media: "application/json", read: readACP,
-		missing:  told{400, "invalid_request", "idempotency_key_required"},
-		mismatch: told{422, "invalid_request", "idempotency_conflict"}, busy: told{409, "invalid_request", "idempotency_in_flight"},
-		malformed: told{400, "invalid_request", "key_malformed"}, down: told{503, "service_unavailable", "store_unavailable"},
+		missing:  refusal{400, "invalid_request", "idempotency_key_required"},
+		mismatch: refusal{422, "invalid_request", "idempotency_conflict"}, busy: refusal{409, "invalid_request", "idempotency_in_flight"},
+		malformed: refusal{400, "invalid_request", "key_malformed"}, down: refusal{503, "service_unavailable", "store_unavailable"},
 	},
 }
 
 // readProblem reads a problem document.
-func readProblem(t *testing.T, body string) told {
+func readProblem(t *testing.T, body string) refusal {
 	t.Helper()
 	var p struct {
 		Type, Title, Code string
@@ -79,24 +79,24 @@ func readProblem(t *testing.T, body string) told {
 	}
 	assert.NoError(t, json.Unmarshal([]byte(body), &p), "problem %s", body)
 	assert.True(t, p.Title != "" && strings.HasSuffix(p.Type, "problems/"+p.Code+".md"), "the problem has a title, and the link of its code: %s", body)
-	return told{p.Status, "", p.Code}
+	return refusal{p.Status, "", p.Code}
 }
 
 // readStripe reads Stripe's error object.
-func readStripe(t *testing.T, body string) told {
+func readStripe(t *testing.T, body string) refusal {
 	t.Helper()
 	var e map[string]map[string]string
 	assert.NoError(t, json.Unmarshal([]byte(body), &e), "error object %s", body)
 	is := e["error"]
 	assert.True(t, len(e) == 1 && is["message"] != "" && strings.Contains(is["doc_url"], "/problems/"), "one error with a message and a doc_url: %s", body)
-	return told{kind: is["type"], code: is["code"]}
+	return refusal{kind: is["type"], code: is["code"]}
 }
 
 // readACP reads the flat Error of ACP, which allows no other members.
-func readACP(t *testing.T, body string) told {
+func readACP(t *testing.T, body string) refusal {
 	t.Helper()
 	var e map[string]string
 	assert.NoError(t, json.Unmarshal([]byte(body), &e), "flat error %s", body)
 	assert.True(t, len(e) == 3 && e["message"] != "", "type, code and message alone: %s", body)
-	return told{kind: e["type"], code: e["code"]}
+	return refusal{kind: e["type"], code: e["code"]}
 }

@@ -27,7 +27,7 @@ func testRedirects(t *testing.T, open Open) {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				v := &votes{absolute: name == "absolute", status: status}
-				setup, cast := Setup{Guard: guard}, from(ann, jsonBody, `{"poll":1}`)
+				setup, cast := Setup{Guard: guard}, keylessCall(ann, jsonBody, `{"poll":1}`)
 				if guard.Key == httpidem.Token {
 					m := newMint(t, open, setup, false, v.serve)
 					v.world = m.world
@@ -36,7 +36,7 @@ func testRedirects(t *testing.T, open Open) {
 					v.world = newWorld(t, open, setup, v.serve)
 					cast.header = append(cast.header, "Idempotency-Key", "a-vote")
 				}
-				v.press(cast, guard.Request.Operation != nil && guard.Key != httpidem.Fields || guard.Key == httpidem.Token)
+				v.castVotes(cast, guard.Request.Operation != nil && guard.Key != httpidem.Fields || guard.Key == httpidem.Token)
 			})
 		}
 	}
@@ -44,14 +44,14 @@ func testRedirects(t *testing.T, open Open) {
 		t.Parallel()
 		v := &votes{absolute: true}
 		v.world = newWorld(t, open, Setup{Policy: retrysafe.Policy{}}, v.serve)
-		cast := keyed("a-vote", "x")
+		cast := keyedCall("a-vote", "x")
 		cast.path = "/votes/"
-		first := v.do(cast)
-		v.leadsHere(first, "the first answer")
-		second := v.do(cast)
-		assert.True(t, second.replayed(), "the duplicate is replayed")
-		v.leadsHere(second, "the replay")
-		v.leadsHere(v.do(call{method: http.MethodGet, path: "/votes/"}), "an answer without a guard")
+		first := v.send(cast)
+		v.checkLocation(first, "the first answer")
+		second := v.send(cast)
+		assert.True(t, second.isReplay(), "the duplicate is replayed")
+		v.checkLocation(second, "the replay")
+		v.checkLocation(v.send(call{method: http.MethodGet, path: "/votes/"}), "an answer without a guard")
 	})
 }
 
@@ -84,31 +84,32 @@ func (v *votes) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "vote %d", n)
 }
 
-// press casts a vote three times by a client that follows redirects, and then at the path to which
-// these lead. pathCounts says that a request at another path is another request of the same key.
-func (v *votes) press(c call, pathCounts bool) {
+// castVotes casts a vote three times by a client that follows redirects, and then at the path to
+// which these lead. pathCounts says that a request at another path is another request of the same
+// key.
+func (v *votes) castVotes(c call, pathCounts bool) {
 	v.t.Helper()
 	c.path = "/votes"
-	first, at := v.follow(c)
+	first, at := v.followRedirects(c)
 	assert.Equal(v.t, fmt.Sprint(first.status, first.body), "201vote 1", "the first press")
-	v.here(at, "the first press ends")
+	v.checkHost(at, "the first press ends")
 	for range 2 {
-		again, at := v.follow(c)
-		v.here(at, "the next press ends")
+		again, at := v.followRedirects(c)
+		v.checkHost(at, "the next press ends")
 		if pathCounts {
-			v.problem(again, 422, "payload-mismatch", false)
+			v.checkProblem(again, 422, "payload-mismatch", false)
 			continue
 		}
-		v.same(first, again)
+		v.checkReplay(first, again)
 	}
 	c.path = "/votes/"
-	v.same(first, v.do(c))
+	v.checkReplay(first, v.send(c))
 	assert.Equal(v.t, v.cast.Load(), int64(1), "votes of four presses")
 }
 
-// follow sends a request and follows redirects, as a browser does. It returns the URL of the last
-// answer.
-func (v *votes) follow(c call) (reply, *url.URL) {
+// followRedirects sends a request and follows redirects, as a browser does. It returns the URL of
+// the last answer.
+func (v *votes) followRedirects(c call) (reply, *url.URL) {
 	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.base+c.path, strings.NewReader(c.body))
 	assert.NoError(v.t, err, "request")
@@ -123,14 +124,14 @@ func (v *votes) follow(c call) (reply, *url.URL) {
 	return reply{resp.StatusCode, resp.Header, resp.Trailer, string(body)}, resp.Request.URL
 }
 
-// here fails the test if a client has been led to another host.
-func (v *votes) here(at *url.URL, what string) {
+// checkHost fails the test if a client has been led to another host.
+func (v *votes) checkHost(at *url.URL, what string) {
 	v.t.Helper()
 	assert.Equal(v.t, "http://"+at.Host, v.base, "where %s", what)
 }
 
-// leadsHere fails the test if an answer has a URL of another host.
-func (v *votes) leadsHere(r reply, what string) {
+// checkLocation fails the test if an answer has a URL of another host.
+func (v *votes) checkLocation(r reply, what string) {
 	v.t.Helper()
 	base, err := url.Parse(v.base + "/votes/")
 	assert.NoError(v.t, err, "base")

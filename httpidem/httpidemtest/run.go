@@ -1,4 +1,4 @@
-// Package httpidemtest is the HTTP contract (H1 to H20 of docs/design.md) as a black-box suite.
+// Package httpidemtest is the HTTP contract (H1 to H20 of docs/guarantees.md) as a black-box suite.
 // Every adapter and the gateway must pass it. It sends HTTP requests to an implementation before an
 // origin, and does not depend on what that implementation is.
 package httpidemtest
@@ -10,7 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Setup is what a test requires of the implementation. The tenant is [httpidem.ByAuthorization]
@@ -57,7 +57,7 @@ func Run(t *testing.T, open Open) {
 		{"H6", testMismatch},
 		{"H7", testInDoubt},
 		{"H8", testDuplicates},
-		{"H9", testEndings},
+		{"H9", testOutcomes},
 		{"H10", testCrashes},
 		{"H11", testNotKept},
 		{"H12", testBodies},
@@ -68,10 +68,10 @@ func Run(t *testing.T, open Open) {
 		{"H18", testTenantLimits},
 		{"H20", testRedirects},
 		{"Tokens", testTokens},
-		{"Equality", testEquality},
+		{"Equality", testFingerprint},
 		{"Params", testParams},
 		{"Fields", testFields},
-		{"Age", testAge},
+		{"Age", testRequestAge},
 		{"FormKey", testFormKey},
 		{"Rate", testRate},
 		{"Contract", testContracts},

@@ -8,15 +8,15 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// tooMany checks that a new key is refused, with a Retry-After of whole seconds between least and
-// most.
-func (wd *world) tooMany(r reply, least, most int) {
+// checkTooMany checks that a new key is refused, with a Retry-After of whole seconds between least
+// and most.
+func (wd *world) checkTooMany(r reply, least, most int) {
 	wd.t.Helper()
 	assert.Equal(wd.t, r.status, http.StatusTooManyRequests, "status (body %s)", r.body)
-	assert.Equal(wd.t, r.code(), "too-many-keys", "code")
+	assert.Equal(wd.t, r.problemCode(), "too-many-keys", "code")
 	assert.Contains(wd.t, r.header.Get("Link"), `problems/too-many-keys.md>; rel="describedby"`, "Link")
 	after, err := strconv.Atoi(r.header.Get("Retry-After"))
 	assert.True(wd.t, err == nil && after >= least && after <= most, "Retry-After is %d to %d whole seconds: %q", least, most, r.header.Get("Retry-After"))
@@ -26,7 +26,7 @@ func (wd *world) tooMany(r reply, least, most int) {
 // and nothing else is refused.
 func testTenantLimits(t *testing.T, open Open) {
 	of := func(user, key string) call {
-		return call{body: "x", header: []string{"Idempotency-Key", key, "Authorization", basic(user, "1")}}
+		return call{body: "x", header: []string{"Idempotency-Key", key, "Authorization", basicHeader(user, "1")}}
 	}
 	world := func(t *testing.T, l retrysafe.Limits, handler origin) *world {
 		t.Helper()
@@ -35,26 +35,26 @@ func testTenantLimits(t *testing.T, open Open) {
 	t.Run("live", func(t *testing.T) {
 		t.Parallel()
 		wd := world(t, retrysafe.Limits{Live: 2}, nil)
-		first := wd.do(of("ann", "a"))
-		assert.Equal(t, wd.do(of("ann", "b")).status, 201, "the second of two")
+		first := wd.send(of("ann", "a"))
+		assert.Equal(t, wd.send(of("ann", "b")).status, 201, "the second of two")
 		for range 3 {
-			wd.tooMany(wd.do(of("ann", "c")), 1, 60)
+			wd.checkTooMany(wd.send(of("ann", "c")), 1, 60)
 		}
-		wd.started(2, "of three keys")
-		wd.same(first, wd.do(of("ann", "a")))
+		wd.checkStarts(2, "of three keys")
+		wd.checkReplay(first, wd.send(of("ann", "a")))
 		other := of("ann", "a")
 		other.body = "y"
-		wd.problem(wd.do(other), 422, "payload-mismatch", false)
-		assert.Equal(t, wd.do(of("bob", "c")).status, 201, "another tenant")
-		wd.do(call{header: []string{"Authorization", basic("ann", "1")}})
-		wd.started(4, "in all: a request without a key is not guarded, and not counted")
+		wd.checkProblem(wd.send(other), 422, "payload-mismatch", false)
+		assert.Equal(t, wd.send(of("bob", "c")).status, 201, "another tenant")
+		wd.send(call{header: []string{"Authorization", basicHeader("ann", "1")}})
+		wd.checkStarts(4, "in all: a request without a key is not guarded, and not counted")
 	})
 	t.Run("callers without a credential are one tenant", func(t *testing.T) {
 		t.Parallel()
 		wd := world(t, retrysafe.Limits{Live: 1}, nil)
-		assert.Equal(t, wd.do(call{header: []string{"Idempotency-Key", longKey}}).status, 201, "the first")
-		wd.tooMany(wd.do(call{header: []string{"Idempotency-Key", longKey + "x"}}), 1, 60)
-		wd.started(1, "in all")
+		assert.Equal(t, wd.send(call{header: []string{"Idempotency-Key", longKey}}).status, 201, "the first")
+		wd.checkTooMany(wd.send(call{header: []string{"Idempotency-Key", longKey + "x"}}), 1, 60)
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("while the first runs", func(t *testing.T) {
 		t.Parallel()
@@ -66,53 +66,53 @@ func testTenantLimits(t *testing.T, open Open) {
 		})
 		done := make(chan reply, 1)
 		go func() {
-			r, _ := wd.try(of("ann", "a"))
+			r, _ := wd.trySend(of("ann", "a"))
 			done <- r
 		}()
 		<-entered
-		wd.problem(wd.do(of("ann", "a")), 409, "in-progress", true)
-		wd.tooMany(wd.do(of("ann", "b")), 1, 60)
+		wd.checkProblem(wd.send(of("ann", "a")), 409, "in-progress", true)
+		wd.checkTooMany(wd.send(of("ann", "b")), 1, 60)
 		close(leave)
 		assert.Equal(t, (<-done).status, 201, "the first")
-		wd.started(1, "in all")
+		wd.checkStarts(1, "in all")
 	})
 	t.Run("what did nothing runs again", func(t *testing.T) {
 		t.Parallel()
 		wd := world(t, retrysafe.Limits{Live: 1}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooEarly) })
 		for range 3 {
-			assert.Equal(t, wd.do(of("ann", "a")).status, 425, "the service's answer")
+			assert.Equal(t, wd.send(of("ann", "a")).status, 425, "the service's answer")
 		}
-		wd.started(3, "in all")
-		wd.tooMany(wd.do(of("ann", "b")), 1, 60)
+		wd.checkStarts(3, "in all")
+		wd.checkTooMany(wd.send(of("ann", "b")), 1, 60)
 	})
 	t.Run("rate", func(t *testing.T) {
 		t.Parallel()
 		wd := world(t, retrysafe.Limits{PerSecond: 0.01, Burst: 2}, nil)
-		assert.Equal(t, wd.do(of("ann", "a")).status, 201, "the first of a burst")
-		assert.Equal(t, wd.do(of("ann", "b")).status, 201, "the second of it")
-		wd.tooMany(wd.do(of("ann", "c")), 60, 60)
-		wd.started(2, "in all")
+		assert.Equal(t, wd.send(of("ann", "a")).status, 201, "the first of a burst")
+		assert.Equal(t, wd.send(of("ann", "b")).status, 201, "the second of it")
+		wd.checkTooMany(wd.send(of("ann", "c")), 60, 60)
+		wd.checkStarts(2, "in all")
 	})
 	t.Run("bytes", func(t *testing.T) {
 		t.Parallel()
 		wd := world(t, retrysafe.Limits{Bytes: 1}, nil)
-		first := wd.do(of("ann", "0"))
+		first := wd.send(of("ann", "0"))
 		n := 0
-		wd.eventually(func() bool { // the bytes of an answer are counted soon after it
+		wd.waitUntil(func() bool { // the bytes of an answer are counted soon after it
 			n++
-			return wd.do(of("ann", strconv.Itoa(n))).status == http.StatusTooManyRequests
+			return wd.send(of("ann", strconv.Itoa(n))).status == http.StatusTooManyRequests
 		}, "an answer that fills the room")
-		wd.tooMany(wd.do(of("ann", "one-more")), 1, 60)
-		wd.same(first, wd.do(of("ann", "0")))
+		wd.checkTooMany(wd.send(of("ann", "one-more")), 1, 60)
+		wd.checkReplay(first, wd.send(of("ann", "0")))
 	})
 	t.Run("store away", func(t *testing.T) {
 		t.Parallel()
-		s := &breakable{Store: memstore.New(nil)}
+		s := &breakableStore{Store: memstore.New(nil)}
 		wd := newWorld(t, open, Setup{Store: s, Policy: retrysafe.Policy{Limits: retrysafe.Limits{Live: 1}, Retention: time.Hour}}, nil)
 		s.down.Store(true)
-		wd.problem(wd.do(of("ann", "a")), 503, "store-unavailable", true)
-		wd.started(0, "while the store is away")
+		wd.checkProblem(wd.send(of("ann", "a")), 503, "store-unavailable", true)
+		wd.checkStarts(0, "while the store is away")
 		s.down.Store(false)
-		assert.Equal(t, wd.do(of("ann", "a")).status, 201, "when it is back")
+		assert.Equal(t, wd.send(of("ann", "a")).status, 201, "when it is back")
 	})
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-func basic(user, password string) string {
+func basicHeader(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// jwt returns a value with the form of a token; its content is not verified.
-func jwt(claims, signature string) string {
+// tokenHeader returns a value with the form of a token; its content is not verified.
+func tokenHeader(claims, signature string) string {
 	enc := base64.RawURLEncoding.EncodeToString
 	return "Bearer " + enc([]byte(`{"alg":"RS256"}`)) + "." + enc([]byte(claims)) + "." + enc([]byte(signature))
 }
@@ -21,18 +21,18 @@ func jwt(claims, signature string) string {
 // testTenants tests H3: the tenant is a stable principal, the credential only a binding.
 func testTenants(t *testing.T, open Open) {
 	for name, tt := range map[string]struct{ first, second, want string }{
-		"the same credential":              {basic("ann", "1"), basic("ann", "1"), "replayed"},
-		"another user":                     {basic("ann", "1"), basic("bob", "1"), "apart"},
-		"the same user, another password":  {basic("ann", "1"), basic("ann", "2"), "principal-changed"},
-		"a refreshed token":                {jwt(`{"iss":"i","sub":"ann","exp":1}`, "a"), jwt(`{"iss":"i","sub":"ann","exp":2}`, "b"), "principal-changed"},
-		"a token of another subject":       {jwt(`{"iss":"i","sub":"ann"}`, "a"), jwt(`{"iss":"i","sub":"bob"}`, "a"), "apart"},
-		"a token of another issuer":        {jwt(`{"iss":"i","sub":"ann"}`, "a"), jwt(`{"iss":"j","sub":"ann"}`, "a"), "apart"},
+		"the same credential":              {basicHeader("ann", "1"), basicHeader("ann", "1"), "replayed"},
+		"another user":                     {basicHeader("ann", "1"), basicHeader("bob", "1"), "apart"},
+		"the same user, another password":  {basicHeader("ann", "1"), basicHeader("ann", "2"), "principal-changed"},
+		"a refreshed token":                {tokenHeader(`{"iss":"i","sub":"ann","exp":1}`, "a"), tokenHeader(`{"iss":"i","sub":"ann","exp":2}`, "b"), "principal-changed"},
+		"a token of another subject":       {tokenHeader(`{"iss":"i","sub":"ann"}`, "a"), tokenHeader(`{"iss":"i","sub":"bob"}`, "a"), "apart"},
+		"a token of another issuer":        {tokenHeader(`{"iss":"i","sub":"ann"}`, "a"), tokenHeader(`{"iss":"j","sub":"ann"}`, "a"), "apart"},
 		"an opaque token":                  {"Bearer abc", "Bearer abc", "replayed"},
 		"another opaque token":             {"Bearer abc", "Bearer abd", "apart"},
 		"no credential":                    {"", "", "replayed"},
 		"none, then one":                   {"", "Bearer abc", "apart"},
-		"a user that looks like a token":   {basic("ann", "1"), "Bearer ann", "apart"},
-		"a token that is no JSON":          {jwt(`no`, "a"), jwt(`no`, "a"), "replayed"},
+		"a user that looks like a token":   {basicHeader("ann", "1"), "Bearer ann", "apart"},
+		"a token that is no JSON":          {tokenHeader(`no`, "a"), tokenHeader(`no`, "a"), "replayed"},
 		"basic that cannot be decoded":     {"Basic ???", "Basic ???", "replayed"},
 		"basic that cannot be decoded (2)": {"Basic ???", "Basic !!!", "apart"},
 	} {
@@ -44,21 +44,21 @@ func testTenants(t *testing.T, open Open) {
 				if credential != "" {
 					c.header = append(c.header, "Authorization", credential)
 				}
-				return wd.do(c)
+				return wd.send(c)
 			}
 			first, second := send(tt.first), send(tt.second)
 			switch tt.want {
 			case "replayed":
-				wd.same(first, second)
-				wd.started(1, "in all")
+				wd.checkReplay(first, second)
+				wd.checkStarts(1, "in all")
 			case "apart":
 				assert.Equal(t, second.status, 201, "status")
-				assert.True(t, !second.replayed() && second.body != first.body, "an answer of its own: %s", second.body)
-				wd.started(2, "in all")
+				assert.True(t, !second.isReplay() && second.body != first.body, "an answer of its own: %s", second.body)
+				wd.checkStarts(2, "in all")
 			default:
-				wd.problem(second, 409, tt.want, false)
-				wd.started(1, "in all")
-				wd.same(first, send(tt.first))
+				wd.checkProblem(second, 409, tt.want, false)
+				wd.checkStarts(1, "in all")
+				wd.checkReplay(first, send(tt.first))
 			}
 		})
 	}
@@ -66,23 +66,23 @@ func testTenants(t *testing.T, open Open) {
 	t.Run("short keys of anonymous callers", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, nil)
-		wd.problem(wd.do(call{header: []string{"Idempotency-Key", "123456789012345678901"}}), 400, "key-too-short", false)
-		wd.started(0, "for 21 characters")
-		assert.Equal(t, wd.do(call{header: []string{"Idempotency-Key", "1234567890123456789012"}}).status, 201, "22 characters")
+		wd.checkProblem(wd.send(call{header: []string{"Idempotency-Key", "123456789012345678901"}}), 400, "key-too-short", false)
+		wd.checkStarts(0, "for 21 characters")
+		assert.Equal(t, wd.send(call{header: []string{"Idempotency-Key", "1234567890123456789012"}}).status, 201, "22 characters")
 		loose := newWorld(t, open, Setup{Guard: httpidem.Options{KeySource: httpidem.KeySource{MinLength: 3}}}, nil)
-		assert.Equal(t, loose.do(call{header: []string{"Idempotency-Key", "abc"}}).status, 201, "where shorter ones are allowed")
+		assert.Equal(t, loose.send(call{header: []string{"Idempotency-Key", "abc"}}).status, 201, "where shorter ones are allowed")
 	})
 	t.Run("operations", func(t *testing.T) {
 		t.Parallel()
 		wd := newWorld(t, open, Setup{}, nil)
 		for i, path := range []string{"/orders", "/orders/", "/Orders", "/orders%2F", "/payments"} {
-			c := keyed("k", "x")
+			c := keyedCall("k", "x")
 			c.path = path
-			assert.True(t, !wd.do(c).replayed(), "one key on %s is another operation", path)
-			wd.started(int64(i+1), "after "+path)
+			assert.True(t, !wd.send(c).isReplay(), "one key on %s is another operation", path)
+			wd.checkStarts(int64(i+1), "after "+path)
 		}
-		c := keyed("k", "x")
+		c := keyedCall("k", "x")
 		c.method = "PATCH"
-		assert.True(t, !wd.do(c).replayed(), "one key with another method is another operation")
+		assert.True(t, !wd.send(c).isReplay(), "one key with another method is another operation")
 	})
 }

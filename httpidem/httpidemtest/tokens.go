@@ -15,61 +15,61 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
+	"github.com/retrysafe/retrysafe/httpidem/token"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
-	"github.com/retrysafe/retrysafe/token"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// mint is a world whose implementation requires tokens.
-type mint struct {
+// tokenMint is a world whose implementation requires tokens.
+type tokenMint struct {
 	*world
-	clock   *setClock
+	clock   *settableClock
 	store   storeapi.Store
 	options token.Options
 }
 
-// setClock is the clock of the store.
-type setClock struct {
+// settableClock is the clock of the store.
+type settableClock struct {
 	mu    sync.Mutex
 	ahead time.Duration
 }
 
-func (c *setClock) now() time.Time {
+func (c *settableClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Add(c.ahead)
 }
 
-func (c *setClock) pass(d time.Duration) {
+func (c *settableClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead += d
 }
 
-func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *mint {
+func newMint(t *testing.T, open Open, s Setup, stateless bool, handler origin) *tokenMint {
 	t.Helper()
-	m := &mint{clock: new(setClock)}
+	m := &tokenMint{clock: new(settableClock)}
 	m.store = memstore.New(&memstore.Options{Now: m.clock.now})
 	if stateless {
 		m.options.StatelessSecret = []byte("the same 32 bytes on all processes")
 	}
 	s.Store, s.Guard.Key = m.store, httpidem.Token
-	s.Guard.KeySource.Tokens = token.NewIssuer(m.process(), &m.options)
+	s.Guard.KeySource.Tokens = token.NewIssuer(m.otherEngine(), &m.options)
 	m.world = newWorld(t, open, s, handler)
 	return m
 }
 
-// process returns the engine of another process than the implementation.
-func (m *mint) process() *retrysafe.Engine {
+// otherEngine returns the engine of another process than the implementation.
+func (m *tokenMint) otherEngine() *retrysafe.Engine {
 	return retrysafe.New(m.store, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // issue issues a token for the caller with that Authorization field, in a process that knows the
 // time of the store.
-func (m *mint) issue(credential string) string {
+func (m *tokenMint) issue(credential string) string {
 	m.t.Helper()
-	e := m.process()
+	e := m.otherEngine()
 	tenant, _ := httpidem.ByAuthorization(e)
 	who, err := tenant(&http.Request{Header: http.Header{"Authorization": {credential}}})
 	assert.NoError(m.t, err, "tenant")
@@ -124,14 +124,14 @@ func testTokens(t *testing.T, open Open) {
 			replies, errs := make([]reply, 100), make([]error, 100)
 			var wg sync.WaitGroup
 			for i := range replies {
-				wg.Go(func() { replies[i], errs[i] = m.try(c) })
+				wg.Go(func() { replies[i], errs[i] = m.trySend(c) })
 			}
 			wg.Wait()
 			assert.NoError(t, errors.Join(errs...), "requests")
 			for i := range replies {
 				assert.Equal(t, fmt.Sprint(replies[i].status, replies[i].body), fmt.Sprint(201, replies[0].body), "answer %d", i)
 			}
-			m.started(1, "in all")
+			m.checkStarts(1, "in all")
 		})
 		t.Run(fmt.Sprintf("a use that did nothing leaves the token as it was, stateless %t", stateless), func(t *testing.T) {
 			t.Parallel()
@@ -146,47 +146,47 @@ func testTokens(t *testing.T, open Open) {
 		t.Parallel()
 		m := newMint(t, open, Setup{}, false, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		c := sent["form"](m.issue(ann))
-		_, _ = m.try(c)
-		m.problem(m.do(c), 409, "outcome-unknown", false)
-		m.started(1, "in all")
+		_, _ = m.trySend(c)
+		m.checkProblem(m.send(c), 409, "outcome-unknown", false)
+		m.checkStarts(1, "in all")
 	})
 	t.Run("a body that is too large", func(t *testing.T) {
 		t.Parallel()
 		m := newMint(t, open, Setup{Guard: httpidem.Options{Limit: httpidem.LimitOptions{Body: 100}}}, false, nil)
-		m.problem(m.do(sent["multipart"](m.issue(ann))), 413, "body-too-large", false)
-		m.started(0, "in all")
+		m.checkProblem(m.send(sent["multipart"](m.issue(ann))), 413, "body-too-large", false)
+		m.checkStarts(0, "in all")
 	})
 }
 
 // testTokenOnce tests that the first use runs, with its whole body, that duplicates get its answer
 // long after the token's life, and that nothing is answered after the record's life.
-func testTokenOnce(m *mint, with func(string) call) {
+func testTokenOnce(m *tokenMint, with func(string) call) {
 	m.t.Helper()
 	c := with(m.issue(ann))
-	first := m.do(c)
+	first := m.send(c)
 	assert.Equal(m.t, first.status, 201, "status (body %s)", first.body)
 	assert.Equal(m.t, first.body, fmt.Sprintf(`{"run":1,"got":%d}`, len(c.body)), "the origin got the whole body")
-	m.same(first, m.do(c))
+	m.checkReplay(first, m.send(c))
 	for _, path := range []string{"/payments", "/orders?a=1"} {
 		elsewhere := c
 		elsewhere.path = path
-		m.problem(m.do(elsewhere), 422, "payload-mismatch", false)
+		m.checkProblem(m.send(elsewhere), 422, "payload-mismatch", false)
 	}
-	m.clock.pass(time.Hour)
-	m.same(first, m.do(c))
-	m.clock.pass(24 * time.Hour)
+	m.clock.advance(time.Hour)
+	m.checkReplay(first, m.send(c))
+	m.clock.advance(24 * time.Hour)
 	for range 2 {
-		m.problem(m.do(c), 403, "token-refused", false)
+		m.checkProblem(m.send(c), 403, "token-refused", false)
 	}
-	m.started(1, "in all")
+	m.checkStarts(1, "in all")
 }
 
 // testTokenRefusals tests that a token that is unknown, expired, forged, another caller's or no
 // token at all is refused, always with the same answer.
-func testTokenRefusals(m *mint) {
+func testTokenRefusals(m *tokenMint) {
 	m.t.Helper()
 	old := m.issue(ann)
-	m.clock.pass(6 * time.Minute)
+	m.clock.advance(6 * time.Minute)
 	good := m.issue(ann)
 	var first reply
 	for name, text := range map[string]string{
@@ -194,8 +194,8 @@ func testTokenRefusals(m *mint) {
 		"cut": good[:len(good)-1], "grown": good + "A", "another spelling": strings.ToUpper(good), "short": "x", "longest": strings.Repeat("x", 255),
 	} {
 		for way, with := range sent {
-			r := m.do(with(text))
-			m.problem(r, 403, "token-refused", false)
+			r := m.send(with(text))
+			m.checkProblem(r, 403, "token-refused", false)
 			if first.body == "" {
 				first = r
 			}
@@ -208,27 +208,27 @@ func testTokenRefusals(m *mint) {
 		"twice": "idempotency_key=" + good + "&idempotency_key=" + good, "too long": "idempotency_key=" + strings.Repeat("x", 256),
 		"escaped wrongly": "idempotency_key=%zz",
 	} {
-		r := m.do(call{body: body, header: []string{"Content-Type", "application/x-www-form-urlencoded", "Authorization", ann}})
+		r := m.send(call{body: body, header: []string{"Content-Type", "application/x-www-form-urlencoded", "Authorization", ann}})
 		r.header.Del("Date")
 		assert.Equal(m.t, fmt.Sprint(r.header, r.body), fmt.Sprint(first.header, first.body), "the answer to a field that is there %s", name)
 	}
-	nobody := m.do(call{header: []string{"Idempotency-Key", "x"}})
-	m.problem(nobody, 403, "token-refused", false)
+	nobody := m.send(call{header: []string{"Idempotency-Key", "x"}})
+	m.checkProblem(nobody, 403, "token-refused", false)
 	assert.Equal(m.t, nobody.body, first.body, "the answer to a short token without a credential")
-	m.started(0, "for tokens that are not good")
-	mine := m.do(sent["header"](good))
+	m.checkStarts(0, "for tokens that are not good")
+	mine := m.send(sent["header"](good))
 	assert.Equal(m.t, mine.status, 201, "the good one")
 	theirs := sent["header"](good)
 	theirs.header = []string{"Idempotency-Key", good, "Authorization", bob}
-	m.problem(m.do(theirs), 403, "token-refused", false)
-	m.started(1, "in all")
+	m.checkProblem(m.send(theirs), 403, "token-refused", false)
+	m.checkStarts(1, "in all")
 }
 
 // testTokenReleased tests that work that the origin says it did not do can be done with the same
 // token, for the rest of its life and a lease longer.
 func testTokenReleased(t *testing.T, open Open, stateless bool) {
 	t.Helper()
-	var m *mint
+	var m *tokenMint
 	s := Setup{Policy: retrysafe.Policy{Lease: time.Minute, Retention: 2 * time.Minute}}
 	m = newMint(t, open, s, stateless, func(w http.ResponseWriter, r *http.Request) {
 		if m.starts.Load() < 3 {
@@ -236,23 +236,24 @@ func testTokenReleased(t *testing.T, open Open, stateless bool) {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		m.created(w, r)
+		m.serveCreated(w, r)
 	})
 	c := sent["form"](m.issue(ann))
 	for range 2 {
-		r := m.do(c)
-		assert.Equal(t, fmt.Sprint(r.status, r.replayed()), "500 false", "the origin does nothing")
-		m.clock.pass(5*time.Minute - time.Second) // the second time, the token's own life is over
+		r := m.send(c)
+		assert.Equal(t, fmt.Sprint(r.status, r.isReplay()), "500 false", "the origin does nothing")
+		// the second time, the token's own life is over
+		m.clock.advance(5*time.Minute - time.Second)
 	}
-	first := m.do(c)
-	assert.Equal(t, fmt.Sprint(first.status, first.replayed()), "201 false", "the origin does it (body %s)", first.body)
-	m.same(first, m.do(c))
-	m.clock.pass(7 * time.Minute)
-	m.problem(m.do(c), 403, "token-refused", false)
-	m.started(3, "in all")
+	first := m.send(c)
+	assert.Equal(t, fmt.Sprint(first.status, first.isReplay()), "201 false", "the origin does it (body %s)", first.body)
+	m.checkReplay(first, m.send(c))
+	m.clock.advance(7 * time.Minute)
+	m.checkProblem(m.send(c), 403, "token-refused", false)
+	m.checkStarts(3, "in all")
 }
 
-func testTokenMissing(m *mint) {
+func testTokenMissing(m *tokenMint) {
 	m.t.Helper()
 	form := func(contentType, body string) call {
 		return call{body: body, header: []string{"Content-Type", contentType, "Authorization", ann}}
@@ -267,14 +268,14 @@ func testTokenMissing(m *mint) {
 		"multipart that breaks off":    form("multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"idempotency_key\"\r\n\r\n"+good),
 		"multipart, another boundary":  form("multipart/form-data; boundary=c", "--b\r\nContent-Disposition: form-data; name=\"idempotency_key\"\r\n\r\n"+good+"\r\n--b--\r\n"),
 	} {
-		r := m.do(c)
+		r := m.send(c)
 		assert.Equal(m.t, r.status, 400, "%s: status (body %s)", name, r.body)
-		m.problem(r, 400, "token-missing", false)
+		m.checkProblem(r, 400, "token-missing", false)
 	}
-	m.problem(m.do(form("text/plain", "x")), 400, "token-missing", false)
+	m.checkProblem(m.send(form("text/plain", "x")), 400, "token-missing", false)
 	malformed := call{body: "idempotency_key=" + good, header: []string{"Content-Type", fields, "Idempotency-Key", "a,b"}}
-	m.problem(m.do(malformed), 400, "key-malformed", false)
-	m.started(0, "without a token")
-	get := m.do(call{method: "GET"})
+	m.checkProblem(m.send(malformed), 400, "key-malformed", false)
+	m.checkStarts(0, "without a token")
+	get := m.send(call{method: "GET"})
 	assert.Equal(m.t, get.status, 201, "a GET needs no token")
 }

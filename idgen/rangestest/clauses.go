@@ -11,24 +11,24 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 )
 
-// span is a range; last is its last value.
-type span struct{ first, last int64 }
+// valueRange is a range; last is its last value.
+type valueRange struct{ first, last int64 }
 
-// take takes a range, which must succeed, and checks it.
-func (e *env) take(r idgen.Ranges, tag string, n int64) (span, error) {
+// allocate takes a range, which must succeed, and checks it.
+func (e *env) allocate(r idgen.Ranges, tag string, n int64) (valueRange, error) {
 	first, count, err := r.Allocate(e.ctx, tag, n)
 	switch {
 	case err != nil:
-		return span{}, fmt.Errorf("Allocate of %d: %w", n, err)
+		return valueRange{}, fmt.Errorf("Allocate of %d: %w", n, err)
 	case count < n:
-		return span{}, fmt.Errorf("Allocate of %d gave %d values", n, count)
+		return valueRange{}, fmt.Errorf("Allocate of %d gave %d values", n, count)
 	case first < 1 || first > math.MaxInt64-count+1:
-		return span{}, fmt.Errorf("Allocate of %d gave %d values from %d, which are not all from 1 to 2^63-1", n, count, first)
+		return valueRange{}, fmt.Errorf("Allocate of %d gave %d values from %d, which are not all from 1 to 2^63-1", n, count, first)
 	}
-	return span{first, first + count - 1}, nil
+	return valueRange{first, first + count - 1}, nil
 }
 
-func eachOnce(e *env) error {
+func eachValueOnce(e *env) error {
 	if err := e.Create(e.ctx, e.a, e.tag, 1); err != nil {
 		return fmt.Errorf("Create: %w", err)
 	}
@@ -39,7 +39,7 @@ func eachOnce(e *env) error {
 	for i := range 8 {
 		all.Go(func() {
 			for n := range int64(25) {
-				got, err := e.take([]idgen.Ranges{e.a, e.b}[i%2], e.tag, 1+n%5)
+				got, err := e.allocate([]idgen.Ranges{e.a, e.b}[i%2], e.tag, 1+n%5)
 				mu.Lock()
 				if err == nil {
 					for v := got.first; v <= min(got.last, got.first+10_000); v++ {
@@ -64,14 +64,14 @@ func eachOnce(e *env) error {
 	return errors.Join(errs...)
 }
 
-func rising(e *env) error {
+func valuesRise(e *env) error {
 	if err := e.Create(e.ctx, e.a, e.tag, 77); err != nil {
 		return fmt.Errorf("Create: %w", err)
 	}
 	last := int64(76)
 	for i, n := range []int64{1, 1000, 3, 1, 1 << 33, 10, 1 << 55, 1} {
 		// The last values are not exact numbers in floating point.
-		got, err := e.take([]idgen.Ranges{e.a, e.b}[i%2], e.tag, n)
+		got, err := e.allocate([]idgen.Ranges{e.a, e.b}[i%2], e.tag, n)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func rising(e *env) error {
 	return nil
 }
 
-func unknownTags(e *env) error {
+func unknownTagIsRefused(e *env) error {
 	for range 2 {
 		if first, _, err := e.a.Allocate(e.ctx, e.tag, 10); !errors.Is(err, idgen.ErrNoTag) {
 			return fmt.Errorf("Allocate of a tag that nobody has made gave %d and %w, not ErrNoTag", first, err)
@@ -92,7 +92,7 @@ func unknownTags(e *env) error {
 	return nil
 }
 
-func tagsApart(e *env) error {
+func tagsAreSeparate(e *env) error {
 	stem := e.tag + strings.Repeat("x", 128-len(e.tag)-1)
 	names := []string{
 		e.tag, e.tag + "a", e.tag + "A", e.tag + "/", e.tag + "%", e.tag + "_", e.tag + "\\", e.tag + "'", e.tag + "{a}", e.tag + " b",
@@ -107,7 +107,7 @@ func tagsApart(e *env) error {
 		}
 	}
 	for i, name := range names {
-		got, err := e.take(e.a, name, 5)
+		got, err := e.allocate(e.a, name, 5)
 		if want := int64(i+1) * 1_000_000_000; err != nil || got.first != want {
 			return fmt.Errorf("tag %d begins with %d (%w), and was made to begin with %d", i, got.first, err, want)
 		}
@@ -115,7 +115,7 @@ func tagsApart(e *env) error {
 	return nil
 }
 
-func contexts(e *env) error {
+func endedContextTakesNothing(e *env) error {
 	if err := e.Create(e.ctx, e.a, e.tag, 1); err != nil {
 		return fmt.Errorf("Create: %w", err)
 	}
@@ -124,17 +124,17 @@ func contexts(e *env) error {
 	if first, _, err := e.a.Allocate(ended, e.tag, 1); err == nil {
 		return fmt.Errorf("Allocate with a context that has ended gave %d", first)
 	}
-	_, err := e.take(e.a, e.tag, 1)
+	_, err := e.allocate(e.a, e.tag, 1)
 	return err
 }
 
-func theEnd(e *env) error {
+func endIsReported(e *env) error {
 	if err := e.Create(e.ctx, e.a, e.tag, math.MaxInt64-1_000_000); err != nil {
 		return fmt.Errorf("Create: %w", err)
 	}
 	last := int64(0)
 	for range 30 {
-		got, err := e.take(e.b, e.tag, 100_000)
+		got, err := e.allocate(e.b, e.tag, 100_000)
 		if errors.Is(err, idgen.ErrSpent) {
 			if _, _, again := e.a.Allocate(e.ctx, e.tag, 100_000); !errors.Is(again, idgen.ErrSpent) {
 				return fmt.Errorf("behind the end Allocate got %w, not ErrSpent", again)
@@ -152,18 +152,18 @@ func theEnd(e *env) error {
 	return errors.New("3 000 000 values came behind one of which 1 000 000 are left")
 }
 
-func madeAgain(e *env) error {
+func createTwiceChangesNothing(e *env) error {
 	if err := e.Create(e.ctx, e.a, e.tag, 1); err != nil {
 		return fmt.Errorf("Create: %w", err)
 	}
-	before, err := e.take(e.a, e.tag, 100)
+	before, err := e.allocate(e.a, e.tag, 100)
 	if err != nil {
 		return err
 	}
 	if err := e.Create(e.ctx, e.b, e.tag, 1); err != nil {
 		return fmt.Errorf("Create of a tag that is there: %w", err)
 	}
-	after, err := e.take(e.b, e.tag, 1)
+	after, err := e.allocate(e.b, e.tag, 1)
 	if err == nil && after.first <= before.last {
 		err = fmt.Errorf("behind another Create Allocate gave %d, and %d was given before", after.first, before.last)
 	}

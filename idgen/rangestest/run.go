@@ -27,7 +27,7 @@ func Run(t *testing.T, c Config) {
 	for _, one := range clauses {
 		t.Run(one.id+"/"+one.name, func(t *testing.T) {
 			t.Parallel()
-			if err := check(t, c, one); err != nil {
+			if err := checkClause(t, c, one); err != nil {
 				t.Errorf("%s: %v", one.id, err)
 			}
 		})
@@ -40,16 +40,16 @@ type clause struct {
 }
 
 var clauses = []clause{
-	{"R1", "each once", eachOnce},
-	{"R2", "rising", rising},
-	{"R3", "unknown tags", unknownTags},
-	{"R4", "tags apart", tagsApart},
-	{"R5", "contexts", contexts},
-	{"R6", "the end", theEnd},
-	{"R7", "made again", madeAgain},
+	{"R1", "each once", eachValueOnce},
+	{"R2", "rising", valuesRise},
+	{"R3", "unknown tags", unknownTagIsRefused},
+	{"R4", "tags apart", tagsAreSeparate},
+	{"R5", "contexts", endedContextTakesNothing},
+	{"R6", "the end", endIsReported},
+	{"R7", "made again", createTwiceChangesNothing},
 }
 
-func check(t testing.TB, c Config, one clause) error {
+func checkClause(t testing.TB, c Config, one clause) error {
 	if c.Patience == 0 {
 		c.Patience = 2 * time.Minute
 	}

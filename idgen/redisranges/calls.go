@@ -35,7 +35,7 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 	if err := idgen.CheckNew(tag, first, step); err != nil {
 		return false, err
 	}
-	v, err := r.call(ctx, createScript, tag, strconv.FormatInt(first, 10), strconv.FormatInt(step, 10))
+	v, err := r.runScript(ctx, createScript, tag, strconv.FormatInt(first, 10), strconv.FormatInt(step, 10))
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func (r *Ranges) Allocate(ctx context.Context, tag string, n int64) (first, coun
 	if n < 1 {
 		return 0, 0, fmt.Errorf("redisranges: Allocate of %d values; ask for 1 or more", n)
 	}
-	v, err := r.call(ctx, takeScript, tag, strconv.FormatInt(n, 10))
+	v, err := r.runScript(ctx, takeScript, tag, strconv.FormatInt(n, 10))
 	if err != nil {
 		if e, ok := errors.AsType[redisclient.Error](err); ok && strings.Contains(string(e), "overflow") {
 			return 0, 0, idgen.ErrSpent
@@ -65,7 +65,7 @@ func (r *Ranges) Allocate(ctx context.Context, tag string, n int64) (first, coun
 	if len(pair) != 2 {
 		return 0, 0, errReply
 	}
-	next, got := text(pair[0]), text(pair[1])
+	next, got := textOf(pair[0]), textOf(pair[1])
 	if next == "" && got == "" {
 		return 0, 0, idgen.ErrNoTag
 	}
@@ -77,13 +77,13 @@ func (r *Ranges) Allocate(ctx context.Context, tag string, n int64) (first, coun
 	return after - count, count, nil
 }
 
-func text(v any) string {
+func textOf(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
-// call runs a script, and waits until the required number of replicas has confirmed it.
-func (r *Ranges) call(ctx context.Context, s *redisclient.Script, tag string, args ...string) (any, error) {
+// runScript runs a script, and waits until the required number of replicas has confirmed it.
+func (r *Ranges) runScript(ctx context.Context, s *redisclient.Script, tag string, args ...string) (any, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -93,7 +93,7 @@ func (r *Ranges) call(ctx context.Context, s *redisclient.Script, tag string, ar
 		return nil, fmt.Errorf("redisranges: %d of %d replicas have confirmed the change in time; look at the replicas, or ask for fewer", acked, need)
 	}
 	if reply.Err != nil {
-		return nil, refusal(reply.Err)
+		return nil, explainRefusal(reply.Err)
 	}
 	return reply.Value, nil
 }
@@ -103,5 +103,5 @@ var advice = map[string]string{
 	"NOPERM": "the user may not run this; it needs EVALSHA, EVAL, EXISTS, HGET, HSET, HINCRBY, CONFIG GET, INFO, and the keys of the prefix",
 }
 
-// refusal explains an error of the server. The result still is a [redisclient.Error].
-func refusal(err error) error { return redisnode.Refusal("redisranges", advice, err) }
+// explainRefusal explains an error of the server. The result still is a [redisclient.Error].
+func explainRefusal(err error) error { return redisnode.Refusal("redisranges", advice, err) }

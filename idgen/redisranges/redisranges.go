@@ -63,32 +63,32 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Ranges, error)
 		r.o.Logger = slog.Default()
 	}
 	var err error
-	if r.primaries, err = redisnode.NewPrimaries("redisranges", c, r.o.Replicas, r.o.ReplicaTime, refusal); err != nil {
+	if r.primaries, err = redisnode.NewPrimaries("redisranges", c, r.o.Replicas, r.o.ReplicaTime, explainRefusal); err != nil {
 		return nil, err
 	}
 	asked, err := r.primaries.Inspect(ctx, r.o.Unsafe, "a tag", func(_ context.Context, _ redisnode.Do, node *redisnode.Node) error {
-		return r.inspect(node)
+		return r.inspectPrimary(node)
 	})
 	if err == nil && !asked {
-		err = r.unless(errors.New("redisranges: this client cannot ask the server whether it keeps what it confirms"))
+		err = r.refuseUnlessUnsafe(errors.New("redisranges: this client cannot ask the server whether it keeps what it confirms"))
 	}
 	return r, err
 }
 
-// inspect checks one primary.
-func (r *Ranges) inspect(node *redisnode.Node) error {
+// inspectPrimary checks one primary.
+func (r *Ranges) inspectPrimary(node *redisnode.Node) error {
 	switch {
 	case node.Forgets(r.o.Replicas) != "":
-		return r.unless(errors.New("redisranges: " + node.Forgets(r.o.Replicas)))
+		return r.refuseUnlessUnsafe(errors.New("redisranges: " + node.Forgets(r.o.Replicas)))
 	case node.Fsync != "always":
 		r.o.Logger.Warn("redisranges: the server writes to its disk now and then only: if its machine crashes and it comes back before a replica takes over, ids repeat; set appendfsync always")
 	}
 	return nil
 }
 
-// unless returns err, which says how ids can be lost. If the caller has set Unsafe, it logs a
-// warning instead.
-func (r *Ranges) unless(err error) error {
+// refuseUnlessUnsafe returns err, which says how ids can be lost. If the caller has set Unsafe, it
+// logs a warning instead.
+func (r *Ranges) refuseUnlessUnsafe(err error) error {
 	if !r.o.Unsafe {
 		return fmt.Errorf("%w; or set Unsafe if ids may repeat", err)
 	}

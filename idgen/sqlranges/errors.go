@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
-// explain says which step err is from, and what to do if that is known.
-func (r *Ranges) explain(step string, err error) error {
+// explainError says which step err is from, and what to do if that is known.
+func (r *Ranges) explainError(step string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, idgen.ErrNoTag), errors.Is(err, idgen.ErrSpent):
 		return err

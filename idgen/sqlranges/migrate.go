@@ -26,12 +26,12 @@ func SchemaSQL(d Dialect) string {
 // Migrate creates the table if it does not exist. Several processes can call it at once. It warns
 // through [Options].Logger of settings under which values can be assigned twice.
 func (r *Ranges) Migrate(ctx context.Context) error {
-	return r.explain("migrate", r.migrate(ctx))
+	return r.explainError("migrate", r.createTable(ctx))
 }
 
-// migrate creates nothing if the table is there: it may be Leaf's, and the user may lack the right
-// to create tables.
-func (r *Ranges) migrate(ctx context.Context) error {
+// createTable creates nothing if the table is there: it may be Leaf's, and the user may lack the
+// right to create tables.
+func (r *Ranges) createTable(ctx context.Context) error {
 	look := `SELECT count(biz_tag), count(max_id), count(step), count(update_time) FROM ` + r.table + ` WHERE biz_tag IS NULL`
 	err := sqlkit.Retry(ctx, func() error {
 		var n int

@@ -9,7 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Dialect is the kind of database.
@@ -45,7 +45,7 @@ type Ranges struct {
 	name    string
 	logger  *slog.Logger
 	// sql.ErrNoRows means that nothing was changed.
-	take func(ctx context.Context, tag string, n int64) (next, count int64, err error)
+	takeRange func(ctx context.Context, tag string, n int64) (next, count int64, err error)
 }
 
 var _ idgen.Ranges = (*Ranges)(nil)
@@ -75,7 +75,7 @@ func New(db *sql.DB, d Dialect, o *Options) (*Ranges, error) {
 		return nil, fmt.Errorf("sqlranges: dialect %d is unknown; use sqlranges.SQLite, sqlranges.PostgreSQL or sqlranges.MySQL", d)
 	}
 	r.table = sqlkit.Quote(d, r.name)
-	r.take = sqlkit.Choose(d, r.takeSQLite, r.takePostgres, r.takeMySQL)
+	r.takeRange = sqlkit.Choose(d, r.takeSQLite, r.takePostgres, r.takeMySQL)
 	return r, nil
 }
 
@@ -107,7 +107,7 @@ func (r *Ranges) Create(ctx context.Context, tag string, first, step int64) (cre
 		created = n > 0
 		return tx.Commit()
 	})
-	return created, r.explain("make a tag", err)
+	return created, r.explainError("make a tag", err)
 }
 
 // Allocate implements [idgen.Ranges]. A range has as many values as the tag's column step says, or
@@ -121,22 +121,22 @@ func (r *Ranges) Allocate(ctx context.Context, tag string, n int64) (first, coun
 	}
 	var next int64
 	err = sqlkit.Retry(ctx, func() (err error) {
-		next, count, err = r.take(ctx, tag, n)
+		next, count, err = r.takeRange(ctx, tag, n)
 		return err
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, 0, r.explain("take a range", r.missing(ctx, tag))
+		return 0, 0, r.explainError("take a range", r.noRangeError(ctx, tag))
 	case err != nil:
-		return 0, 0, r.explain("take a range", err)
+		return 0, 0, r.explainError("take a range", err)
 	case next-count < 1:
 		return 0, 0, errors.New("sqlranges: take a range: the database has answered with a number that it cannot have; is there a proxy in between?")
 	}
 	return next - count, count, nil
 }
 
-// missing returns the error that says why there is no range.
-func (r *Ranges) missing(ctx context.Context, tag string) error {
+// noRangeError returns the error that says why there is no range.
+func (r *Ranges) noRangeError(ctx context.Context, tag string) error {
 	var there int64
 	err := r.db.QueryRowContext(ctx, sqlkit.Placeholders(r.dialect, `SELECT count(*) FROM `+r.table+` WHERE biz_tag = ?`), tag).Scan(&there)
 	switch {

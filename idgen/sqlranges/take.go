@@ -9,13 +9,13 @@ import (
 )
 
 // The largest value, as a literal.
-const most = `9223372036854775807`
+const maxValue = `9223372036854775807`
 
 // takePostgres is one statement: it commits by itself, and a process that is paused after it holds
 // no lock.
 func (r *Ranges) takePostgres(ctx context.Context, tag string, n int64) (next, count int64, err error) {
 	err = r.db.QueryRowContext(ctx, `UPDATE `+r.table+` SET max_id = greatest(max_id, 1) + greatest(step, $2::bigint), update_time = now()
-		WHERE biz_tag = $1 AND max_id <= `+most+` - greatest(step, $2::bigint) RETURNING max_id, greatest(step, $2::bigint)`, tag, n).Scan(&next, &count)
+		WHERE biz_tag = $1 AND max_id <= `+maxValue+` - greatest(step, $2::bigint) RETURNING max_id, greatest(step, $2::bigint)`, tag, n).Scan(&next, &count)
 	return next, count, err
 }
 
@@ -41,7 +41,7 @@ func (r *Ranges) takeMySQL(ctx context.Context, tag string, n int64) (next, coun
 	}
 	count = max(n, step)
 	query := `UPDATE ` + r.table + //nolint:gosec // the name was checked
-		` SET max_id = LAST_INSERT_ID(greatest(max_id, 1) + ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - ?`
+		` SET max_id = LAST_INSERT_ID(greatest(max_id, 1) + ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + maxValue + ` - ?`
 	done, err := conn.ExecContext(ctx, query, count, tag, count)
 	if err != nil {
 		return 0, 0, err
@@ -65,7 +65,7 @@ func (r *Ranges) takeSQLite(ctx context.Context, tag string, n int64) (next, cou
 	}
 	defer tx.Rollback() //nolint:errcheck // in case it was not committed
 	query := `UPDATE ` + r.table +
-		` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + most + ` - max(step, ?)`
+		` SET max_id = max(max_id, 1) + max(step, ?), update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id <= ` + maxValue + ` - max(step, ?)`
 	changed, err := sqlkit.Affected(tx.ExecContext(ctx, query, n, tag, n))
 	if err == nil && changed == 0 {
 		err = sql.ErrNoRows

@@ -14,18 +14,18 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // testable is a value[T] of any T.
 type testable interface {
 	String() string
 	codec() retrysafe.Codec
-	do(s *suite)
-	operation(s *suite)
-	step(s *suite)
-	tx(s *suite, db storeapi.TxStore[any])
-	stepTx(s *suite, db storeapi.StepStore[any])
+	testDo(s *suite)
+	testOperation(s *suite)
+	testStep(s *suite)
+	testTx(s *suite, db storeapi.TxStore[any])
+	testStepTx(s *suite, db storeapi.StepStore[any])
 }
 
 // suite is one value on one store.
@@ -36,7 +36,7 @@ type suite struct {
 	runs int
 }
 
-func (s *suite) key(operation string) retrysafe.Key {
+func (s *suite) keyOf(operation string) retrysafe.Key {
 	return retrysafe.Key{Tenant: "values", Operation: operation, ID: s.id}
 }
 
@@ -44,18 +44,20 @@ func (s *suite) key(operation string) retrysafe.Key {
 // has a namespace of its own.
 func Run(t *testing.T, store storeapi.Store) {
 	t.Helper()
-	each(t, store, func(s *suite, v testable) {
-		v.do(s)
-		v.operation(s)
-		v.step(s)
+	eachValue(t, store, func(s *suite, v testable) {
+		v.testDo(s)
+		v.testOperation(s)
+		v.testStep(s)
 	})
-	for name, f := range failures() {
-		t.Run("refusal/"+name, func(t *testing.T) { refusals(&suite{T: t, e: engine(t, store, retrysafe.JSON), id: rand.Text()}, f) })
+	for name, f := range oddFailures() {
+		t.Run("refusal/"+name, func(t *testing.T) {
+			testRefusals(&suite{T: t, e: newEngine(t, store, retrysafe.JSON), id: rand.Text()}, f)
+		})
 	}
 }
 
-// failures are refusals whose texts JSON cannot keep, or only just.
-func failures() map[string]*retrysafe.Failure {
+// oddFailures are refusals whose texts JSON cannot keep, or only just.
+func oddFailures() map[string]*retrysafe.Failure {
 	return map[string]*retrysafe.Failure{
 		"plain":                    {Code: "declined", Message: "no funds"},
 		"message that is no UTF-8": {Code: "declined", Message: "a\xff\xfeb"},
@@ -66,11 +68,11 @@ func failures() map[string]*retrysafe.Failure {
 	}
 }
 
-func refusals(s *suite, f *retrysafe.Failure) {
+func testRefusals(s *suite, f *retrysafe.Failure) {
 	s.Helper()
 	var all [2]*retrysafe.Failure
 	for i := range all {
-		_, err := retrysafe.Run(s.Context(), s.e, s.key("refuse"), func(context.Context) error {
+		_, err := retrysafe.Run(s.Context(), s.e, s.keyOf("refuse"), func(context.Context) error {
 			s.runs++
 			return f
 		})
@@ -90,25 +92,25 @@ func RunTx[Tx any](t *testing.T, store storeapi.Store, db interface {
 },
 ) {
 	t.Helper()
-	each(t, store, func(s *suite, v testable) {
-		v.tx(s, anyTx[Tx]{db})
-		v.stepTx(s, anyStepTx[Tx]{db})
+	eachValue(t, store, func(s *suite, v testable) {
+		v.testTx(s, anyTx[Tx]{db})
+		v.testStepTx(s, anyStepTx[Tx]{db})
 	})
 }
 
-func each(t *testing.T, store storeapi.Store, check func(*suite, testable)) {
+func eachValue(t *testing.T, store storeapi.Store, check func(*suite, testable)) {
 	t.Helper()
 	engines := map[retrysafe.Codec]*retrysafe.Engine{
-		retrysafe.JSON: engine(t, store, retrysafe.JSON), retrysafe.Raw: engine(t, store, retrysafe.Raw),
+		retrysafe.JSON: newEngine(t, store, retrysafe.JSON), retrysafe.Raw: newEngine(t, store, retrysafe.Raw),
 	}
-	for _, v := range values() {
+	for _, v := range allValues() {
 		t.Run(v.String(), func(t *testing.T) {
 			check(&suite{T: t, e: engines[v.codec()], id: rand.Text()}, v)
 		})
 	}
 }
 
-func engine(t *testing.T, store storeapi.Store, c retrysafe.Codec) *retrysafe.Engine {
+func newEngine(t *testing.T, store storeapi.Store, c retrysafe.Codec) *retrysafe.Engine {
 	t.Helper()
 	e := retrysafe.New(store, &retrysafe.Options{
 		Namespace: "values", Codec: c, Secret: []byte("0123456789abcdef"), Sweep: -1, Logger: slog.New(slog.DiscardHandler),
@@ -131,8 +133,8 @@ type got[T any] struct {
 	err      error
 }
 
-// compare checks the answers of the first caller and of a duplicate.
-func (v value[T]) compare(s *suite, way string, first, second got[T]) {
+// compareAnswers checks the answers of the first caller and of a duplicate.
+func (v value[T]) compareAnswers(s *suite, way string, first, second got[T]) {
 	s.Helper()
 	runs := s.runs
 	s.runs = 0
@@ -147,7 +149,7 @@ func (v value[T]) compare(s *suite, way string, first, second got[T]) {
 	case replayed:
 		assert.NoError(s, first.err, "%s: the first caller", way)
 		assert.NoError(s, second.err, "%s: a duplicate", way)
-		assert.True(s, reflect.DeepEqual(first.value, second.value), "%s: the first caller got %s, the duplicate %s", way, show(first.value), show(second.value))
+		assert.True(s, reflect.DeepEqual(first.value, second.value), "%s: the first caller got %s, the duplicate %s", way, printValue(first.value), printValue(second.value))
 	}
 	assert.Equal(s, runs, 1, "%s: runs", way)
 	assert.True(s, !first.replayed, "%s: the first is no replay", way)
@@ -159,57 +161,57 @@ func (v value[T]) work(s *suite) (T, error) {
 	return v.of(), nil
 }
 
-func (v value[T]) do(s *suite) {
+func (v value[T]) testDo(s *suite) {
 	s.Helper()
 	call := func() got[T] {
-		res, err := retrysafe.Do(s.Context(), s.e, s.key("do"), func(context.Context) (T, error) { return v.work(s) })
+		res, err := retrysafe.Do(s.Context(), s.e, s.keyOf("do"), func(context.Context) (T, error) { return v.work(s) })
 		return got[T]{res.Value, res.Replayed, err}
 	}
-	v.compare(s, "Do", call(), call())
+	v.compareAnswers(s, "Do", call(), call())
 }
 
-func (v value[T]) tx(s *suite, db storeapi.TxStore[any]) {
+func (v value[T]) testTx(s *suite, db storeapi.TxStore[any]) {
 	s.Helper()
 	call := func() got[T] {
-		res, err := retrysafe.DoTx(s.Context(), s.e, db, s.key("tx"), func(context.Context, any) (T, error) { return v.work(s) })
+		res, err := retrysafe.DoTx(s.Context(), s.e, db, s.keyOf("tx"), func(context.Context, any) (T, error) { return v.work(s) })
 		return got[T]{res.Value, res.Replayed, err}
 	}
-	v.compare(s, "DoTx", call(), call())
+	v.compareAnswers(s, "DoTx", call(), call())
 }
 
 var errAfterStep = errors.New("the attempt ends after its step")
 
-// steps makes two attempts of one call, each with the step. The first gives up after it.
-func (v value[T]) steps(s *suite, way string, step func(context.Context) (T, error)) {
+// runTwoAttempts makes two attempts of one call, each with the step. The first gives up after it.
+func (v value[T]) runTwoAttempts(s *suite, way string, step func(context.Context) (T, error)) {
 	s.Helper()
 	var all [2]got[T]
 	for i := range all {
-		_, err := retrysafe.Run(s.Context(), s.e, s.key(way), func(ctx context.Context) error {
+		_, err := retrysafe.Run(s.Context(), s.e, s.keyOf(way), func(ctx context.Context) error {
 			all[i].value, all[i].err = step(ctx)
 			return retrysafe.NothingDone(errAfterStep)
 		})
 		assert.ErrorIs(s, err, errAfterStep, "an attempt with a step")
 	}
-	v.compare(s, way, all[0], all[1])
+	v.compareAnswers(s, way, all[0], all[1])
 }
 
-func (v value[T]) step(s *suite) {
+func (v value[T]) testStep(s *suite) {
 	s.Helper()
-	v.steps(s, "Step", func(ctx context.Context) (T, error) {
+	v.runTwoAttempts(s, "Step", func(ctx context.Context) (T, error) {
 		return retrysafe.Step(ctx, "charge", func(context.Context) (T, error) { return v.work(s) })
 	})
 }
 
-func (v value[T]) stepTx(s *suite, db storeapi.StepStore[any]) {
+func (v value[T]) testStepTx(s *suite, db storeapi.StepStore[any]) {
 	s.Helper()
-	v.steps(s, "StepTx", func(ctx context.Context) (T, error) {
+	v.runTwoAttempts(s, "StepTx", func(ctx context.Context) (T, error) {
 		return retrysafe.StepTx(ctx, db, "charge", func(context.Context, any) (T, error) { return v.work(s) })
 	})
 }
 
-// operation holds for the input of a resumable operation: the attempt of the caller and that of a
-// worker have the same.
-func (v value[T]) operation(s *suite) {
+// testOperation holds for the input of a resumable operation: the attempt of the caller and that of
+// a worker have the same.
+func (v value[T]) testOperation(s *suite) {
 	s.Helper()
 	if v.raw {
 		return // a fingerprint of the input is that of its bytes, whatever the codec
@@ -239,7 +241,7 @@ func (v value[T]) operation(s *suite) {
 	assert.Equal(s, passed.Finished, 1, "calls that the worker has finished")
 	assert.Equal(s, s.runs, 2, "attempts")
 	s.runs = 1
-	v.compare(s, "an input", inputs[0], inputs[1])
+	v.compareAnswers(s, "an input", inputs[0], inputs[1])
 	res, err := op.Do(s.Context(), "values", s.id, v.of())
 	assert.NoError(s, err, "a duplicate of what a worker has finished")
 	assert.True(s, res.Replayed, "it is a duplicate")

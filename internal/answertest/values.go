@@ -31,13 +31,15 @@ type value[T any] struct {
 	raw bool
 }
 
-func val[T any](name string, v T) value[T] { return value[T]{name: name, of: func() T { return v }} }
+func exactValue[T any](name string, v T) value[T] {
+	return value[T]{name: name, of: func() T { return v }}
+}
 
-func no[T any](name string, k kind, v T) value[T] {
+func otherValue[T any](name string, k kind, v T) value[T] {
 	return value[T]{name: name, of: func() T { return v }, kind: k}
 }
 
-func bare[T any](name string, v T) value[T] {
+func rawValue[T any](name string, v T) value[T] {
 	return value[T]{name: name, of: func() T { return v }, raw: true}
 }
 
@@ -115,81 +117,81 @@ func pointerTo[T any](v T) *T { return &v }
 
 const bigID = int64(9007199254740993) // 2^53 + 1
 
-// values are the values of the suite. Each is stored exactly, or differs for both callers alike, or
-// is refused.
-func values() []testable {
+// allValues are the values of the suite. Each is stored exactly, or differs for both callers alike,
+// or is refused.
+func allValues() []testable {
 	zone := time.FixedZone("nowhere", 3*3600+30*60)
 	return []testable{
-		val("a string", "plain <&> \u2028 \ufffd"),
-		val("a string that is no UTF-8", "a\xffb"),
-		val("strings that are no UTF-8", []string{"\xc3", "ok"}),
-		val("a string with a written escape", `\ufffd \\ufffd`),
-		val("a key of a map that is no UTF-8", map[string]int{"\x80": 1, "k": 2}),
-		val("an int64", bigID),
-		val("the largest uint64", uint64(math.MaxUint64)),
-		val[any]("a big integer in an interface", bigID),
-		val[any]("an integer in an interface", 42),
-		val[any]("a number of many digits in an interface", json.Number("0.12345678901234567890123")),
-		val[any]("a tiny number in an interface", json.Number("1.0000000000000000000e-99999")),
-		val[any]("a float in an interface", 0.1234567890123456),
-		val[any]("a struct in an interface", struct{ A int }{1}),
-		val[any]("nothing in an interface", nil),
-		val("a big integer in a map of interfaces", map[string]any{"id": bigID, "all": []any{bigID, 1.5, "1234567890123456"}}),
-		val("a big integer in a field", pair[any, map[string][]any]{bigID, map[string][]any{"a": {bigID}}}),
-		val("a json.Number", json.Number("")),
-		val("raw JSON", json.RawMessage(` {"a":1, "\ufffd": 2} `)),
-		val("a big.Int", big.NewInt(bigID)),
-		val("a struct", order{ID: bigID, Lines: []line{{"tea", 2}}, Next: &line{"cup", 1}, Raw: []byte{0, 255}, Part: 0.1}),
-		val("a zero struct", order{}),
-		val("hidden fields", hidden{"a", "b", "c"}),
-		val("fields that are left out", empties{Slice: []int{}, Map: map[string]int{}, Float: math.Copysign(0, -1), Text: bigID}),
-		val("an embedded struct", embedding{line{"inner", 1}, "outer"}),
-		val("fields of unusual names", odd{"a", "b"}),
-		val("generics in generics", pair[pair[string, []int], *pair[int, any]]{pair[string, []int]{"a", []int{}}, &pair[int, any]{1, int8(2)}}),
-		val("a recursive type", &tree{"root", []*tree{{"kid", nil}, nil}}),
-		val("a type that reads otherwise than it writes", upper{"a"}),
-		val("a named string", level("gold")),
-		val("a nil slice", []int(nil)),
-		val("an empty slice", []int{}),
-		val("a nil map", map[string]int(nil)),
-		val("an empty map", map[string]int{}),
-		val("a map by number", map[int]string{-1: "\x80"}),
-		val("nil bytes", []byte(nil)),
-		val("empty bytes", []byte{}),
-		val("bytes", []byte{0, 255}),
-		val("a nil pointer", (*hidden)(nil)),
-		val("a pointer", &hidden{A: "x", b: "y"}),
-		val("a pointer to a nil pointer", pointerTo((*int)(nil))),
-		val("a pointer to a nil slice", pointerTo([]int(nil))),
-		val("a time with a monotonic clock", time.Now()),
-		val("a time in a zone", time.Date(2026, 2, 3, 4, 5, 6, 7, zone)),
-		val("a duration", 3*time.Second),
-		val("minus zero", math.Copysign(0, -1)),
-		val("an array", [3]int8{1, -2}),
-		val("nothing", struct{}{}),
-		val[*shape]("a nil pointer to an interface", nil),
-		val("a nil interface in a field", pair[shape, int]{nil, 1}),
+		exactValue("a string", "plain <&> \u2028 \ufffd"),
+		exactValue("a string that is no UTF-8", "a\xffb"),
+		exactValue("strings that are no UTF-8", []string{"\xc3", "ok"}),
+		exactValue("a string with a written escape", `\ufffd \\ufffd`),
+		exactValue("a key of a map that is no UTF-8", map[string]int{"\x80": 1, "k": 2}),
+		exactValue("an int64", bigID),
+		exactValue("the largest uint64", uint64(math.MaxUint64)),
+		exactValue[any]("a big integer in an interface", bigID),
+		exactValue[any]("an integer in an interface", 42),
+		exactValue[any]("a number of many digits in an interface", json.Number("0.12345678901234567890123")),
+		exactValue[any]("a tiny number in an interface", json.Number("1.0000000000000000000e-99999")),
+		exactValue[any]("a float in an interface", 0.1234567890123456),
+		exactValue[any]("a struct in an interface", struct{ A int }{1}),
+		exactValue[any]("nothing in an interface", nil),
+		exactValue("a big integer in a map of interfaces", map[string]any{"id": bigID, "all": []any{bigID, 1.5, "1234567890123456"}}),
+		exactValue("a big integer in a field", pair[any, map[string][]any]{bigID, map[string][]any{"a": {bigID}}}),
+		exactValue("a json.Number", json.Number("")),
+		exactValue("raw JSON", json.RawMessage(` {"a":1, "\ufffd": 2} `)),
+		exactValue("a big.Int", big.NewInt(bigID)),
+		exactValue("a struct", order{ID: bigID, Lines: []line{{"tea", 2}}, Next: &line{"cup", 1}, Raw: []byte{0, 255}, Part: 0.1}),
+		exactValue("a zero struct", order{}),
+		exactValue("hidden fields", hidden{"a", "b", "c"}),
+		exactValue("fields that are left out", empties{Slice: []int{}, Map: map[string]int{}, Float: math.Copysign(0, -1), Text: bigID}),
+		exactValue("an embedded struct", embedding{line{"inner", 1}, "outer"}),
+		exactValue("fields of unusual names", odd{"a", "b"}),
+		exactValue("generics in generics", pair[pair[string, []int], *pair[int, any]]{pair[string, []int]{"a", []int{}}, &pair[int, any]{1, int8(2)}}),
+		exactValue("a recursive type", &tree{"root", []*tree{{"kid", nil}, nil}}),
+		exactValue("a type that reads otherwise than it writes", upper{"a"}),
+		exactValue("a named string", level("gold")),
+		exactValue("a nil slice", []int(nil)),
+		exactValue("an empty slice", []int{}),
+		exactValue("a nil map", map[string]int(nil)),
+		exactValue("an empty map", map[string]int{}),
+		exactValue("a map by number", map[int]string{-1: "\x80"}),
+		exactValue("nil bytes", []byte(nil)),
+		exactValue("empty bytes", []byte{}),
+		exactValue("bytes", []byte{0, 255}),
+		exactValue("a nil pointer", (*hidden)(nil)),
+		exactValue("a pointer", &hidden{A: "x", b: "y"}),
+		exactValue("a pointer to a nil pointer", pointerTo((*int)(nil))),
+		exactValue("a pointer to a nil slice", pointerTo([]int(nil))),
+		exactValue("a time with a monotonic clock", time.Now()),
+		exactValue("a time in a zone", time.Date(2026, 2, 3, 4, 5, 6, 7, zone)),
+		exactValue("a duration", 3*time.Second),
+		exactValue("minus zero", math.Copysign(0, -1)),
+		exactValue("an array", [3]int8{1, -2}),
+		exactValue("nothing", struct{}{}),
+		exactValue[*shape]("a nil pointer to an interface", nil),
+		exactValue("a nil interface in a field", pair[shape, int]{nil, 1}),
 
-		no[shape]("an interface", refused, square{2}),
-		no[error]("an error", refused, errors.New("hm")),
-		no("a function", refused, func() {}),
-		no("a channel", refused, make(chan int)),
-		no("a complex number", refused, 1i),
-		no("a map with keys of structs", refused, map[line]int{}),
-		no("a channel in a field", refused, pair[int, chan int]{1, nil}),
-		no("a function deep in fields", refused, pair[pair[int, func()], int]{}),
+		otherValue[shape]("an interface", refused, square{2}),
+		otherValue[error]("an error", refused, errors.New("hm")),
+		otherValue("a function", refused, func() {}),
+		otherValue("a channel", refused, make(chan int)),
+		otherValue("a complex number", refused, 1i),
+		otherValue("a map with keys of structs", refused, map[line]int{}),
+		otherValue("a channel in a field", refused, pair[int, chan int]{1, nil}),
+		otherValue("a function deep in fields", refused, pair[pair[int, func()], int]{}),
 
-		no("not a number", unkept, math.NaN()),
-		no("an infinite part", unkept, pair[float64, int]{math.Inf(1), 1}),
-		no("an interface in a field", unkept, pair[shape, int]{square{2}, 1}),
-		no[any]("a channel in an interface", unkept, make(chan int)),
-		no("a type that can only be written", unkept, mute{"a"}),
+		otherValue("not a number", unkept, math.NaN()),
+		otherValue("an infinite part", unkept, pair[float64, int]{math.Inf(1), 1}),
+		otherValue("an interface in a field", unkept, pair[shape, int]{square{2}, 1}),
+		otherValue[any]("a channel in an interface", unkept, make(chan int)),
+		otherValue("a type that can only be written", unkept, mute{"a"}),
 
-		bare("raw bytes", []byte{0, 255}),
-		bare("nil raw bytes", []byte(nil)),
-		bare("no raw bytes", []byte{}),
-		bare("a raw string", "a\xffb"),
-		bare("nothing, raw", struct{}{}),
+		rawValue("raw bytes", []byte{0, 255}),
+		rawValue("nil raw bytes", []byte(nil)),
+		rawValue("no raw bytes", []byte{}),
+		rawValue("a raw string", "a\xffb"),
+		rawValue("nothing, raw", struct{}{}),
 		value[int]{name: "a number, raw", of: func() int { return 1 }, kind: refused, raw: true},
 	}
 }
@@ -201,8 +203,8 @@ func (v value[T]) String() string {
 	return v.name
 }
 
-// show prints a value with what its pointers point to.
-func show(v any) string {
+// printValue prints a value with what its pointers point to.
+func printValue(v any) string {
 	if b, err := json.Marshal(v); err == nil {
 		return fmt.Sprintf("%#v %.300s", v, b)
 	}

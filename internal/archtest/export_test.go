@@ -1,4 +1,4 @@
 package archtest
 
 // Sleeps is the rule on sleeping, with the caller's list.
-var Sleeps = sleeps
+var Sleeps = findSleeps

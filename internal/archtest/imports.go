@@ -14,8 +14,8 @@ type edge struct {
 	ours      bool
 }
 
-// edges returns the imports of the files for which keep returns true.
-func (t *Tree) edges(keep func(*File) bool) []edge {
+// importEdges returns the imports of the files for which keep returns true.
+func (t *Tree) importEdges(keep func(*File) bool) []edge {
 	var all []edge
 	for _, f := range t.GoFiles() {
 		if !keep(f) {
@@ -29,11 +29,11 @@ func (t *Tree) edges(keep func(*File) bool) []edge {
 	return all
 }
 
-// reached returns the imports that a package brings into a program: its own and those of our
+// reachedImports returns the imports that a package brings into a program: its own and those of our
 // packages that it imports, without tests. Each comes with the edge that names it.
-func (t *Tree) reached(start string) []edge {
+func (t *Tree) reachedImports(start string) []edge {
 	byDir := map[string][]edge{}
-	for _, e := range t.edges(func(f *File) bool { return !f.Test() }) {
+	for _, e := range t.importEdges(func(f *File) bool { return !f.Test() }) {
 		byDir[e.file.Dir()] = append(byDir[e.file.Dir()], e)
 	}
 	var all []edge
@@ -62,17 +62,17 @@ func (t *Tree) packageDirs() []string {
 
 // withinAny reports whether dir is one of bases or below one.
 func withinAny(dir string, bases []string) bool {
-	return slices.ContainsFunc(bases, func(b string) bool { return within(dir, b) })
+	return slices.ContainsFunc(bases, func(b string) bool { return isWithin(dir, b) })
 }
 
-// suite reports whether dir is a *test package (storetest, httpidemtest, …) or below one, or what
-// the folders of integration share.
-func suite(dir string) bool {
-	if within(dir, "integration/internal") {
+// isTestSuite reports whether dir is a *test package (storetest, httpidemtest, …) or below one, or
+// what the folders of test/servers share.
+func isTestSuite(dir string) bool {
+	if isWithin(dir, "test/servers/internal") {
 		return true
 	}
 	for ; dir != "."; dir = path.Dir(dir) {
-		if strings.HasSuffix(path.Base(dir), "test") {
+		if base := path.Base(dir); base != "test" && strings.HasSuffix(base, "test") {
 			return true
 		}
 	}

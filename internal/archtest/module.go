@@ -23,7 +23,7 @@ type Module struct {
 
 func parseModule(dir, text string) *Module {
 	m := &Module{Dir: dir, Versions: map[string]string{}}
-	lines := directives(text)
+	lines := parseDirectives(text)
 	for _, line := range lines["module"] {
 		m.Path = line[0]
 	}
@@ -36,12 +36,12 @@ func parseModule(dir, text string) *Module {
 	for _, line := range lines["tool"] {
 		m.Tools = append(m.Tools, line[0])
 	}
-	m.Replaces = replaces(lines)
+	m.Replaces = parseReplaces(lines)
 	return m
 }
 
-// replaces parses the lines "old [version] => new [version]" of go.mod and go.work.
-func replaces(lines map[string][][]string) map[string]string {
+// parseReplaces parses the lines "old [version] => new [version]" of go.mod and go.work.
+func parseReplaces(lines map[string][][]string) map[string]string {
 	all := map[string]string{}
 	for _, line := range lines["replace"] {
 		at := slices.Index(line, "=>")
@@ -53,10 +53,10 @@ func replaces(lines map[string][][]string) map[string]string {
 	return all
 }
 
-// directives parses the common format of go.mod and go.work: each verb with the words of its lines,
-// blocks expanded. It does not use the parser of golang.org/x/mod, since the root module requires
-// nothing.
-func directives(text string) map[string][][]string {
+// parseDirectives parses the common format of go.mod and go.work: each verb with the words of its
+// lines, blocks expanded. It does not use the parser of golang.org/x/mod, since the root module
+// requires nothing.
+func parseDirectives(text string) map[string][][]string {
 	verbs := map[string][][]string{}
 	block := ""
 	for line := range strings.Lines(text) {
@@ -80,19 +80,20 @@ func directives(text string) map[string][][]string {
 	return verbs
 }
 
-// module returns the module of an import path: the one with the longest matching path, or nil.
-func (t *Tree) module(importPath string) *Module {
+// owningModule returns the module of an import path: the one with the longest matching path, or
+// nil.
+func (t *Tree) owningModule(importPath string) *Module {
 	var best *Module
 	for _, m := range t.Modules {
-		if within(importPath, m.Path) && (best == nil || len(m.Path) > len(best.Path)) {
+		if isWithin(importPath, m.Path) && (best == nil || len(m.Path) > len(best.Path)) {
 			best = m
 		}
 	}
 	return best
 }
 
-// root returns the module at the top of the repository, or nil.
-func (t *Tree) root() *Module {
+// rootModule returns the module at the top of the repository, or nil.
+func (t *Tree) rootModule() *Module {
 	for _, m := range t.Modules {
 		if m.Dir == "." {
 			return m
@@ -103,7 +104,7 @@ func (t *Tree) root() *Module {
 
 // dirOf returns the directory of a package of this repository; ok is false for other packages.
 func (t *Tree) dirOf(importPath string) (dir string, ok bool) {
-	m := t.module(importPath)
+	m := t.owningModule(importPath)
 	if m == nil {
 		return "", false
 	}
@@ -114,14 +115,15 @@ func (t *Tree) dirOf(importPath string) (dir string, ok bool) {
 func (t *Tree) moduleOf(f *File) *Module {
 	var best *Module
 	for _, m := range t.Modules {
-		if within(f.Dir(), m.Dir) && (best == nil || best.Dir == "." || len(m.Dir) > len(best.Dir)) {
+		if isWithin(f.Dir(), m.Dir) && (best == nil || best.Dir == "." || len(m.Dir) > len(best.Dir)) {
 			best = m
 		}
 	}
 	return best
 }
 
-// within reports whether the slash-separated path p is base or below it; every path is within ".".
-func within(p, base string) bool {
+// isWithin reports whether the slash-separated path p is base or below it; every path is within
+// ".".
+func isWithin(p, base string) bool {
 	return base == "." || p == base || strings.HasPrefix(p, base+"/")
 }

@@ -12,7 +12,7 @@ type Rule struct {
 
 // Rules returns all rules of the repository.
 func Rules() []Rule {
-	return slices.Concat([]Rule{{"files parse", filesParse}}, moduleRules, importRules, sizeRules, textRules, testRules)
+	return slices.Concat([]Rule{{"files parse", filesParse}}, moduleRules, importRules, sizeRules, textRules, testRules, listRules)
 }
 
 // filesParse comes first, since the other rules see only files that parse.

@@ -11,7 +11,7 @@ var importRules = []Rule{
 	{"stores do not know the engine", storesWithoutEngine},
 	{"layers do not meet", layersDoNotMeet},
 	{"suites are for tests", suitesAreForTests},
-	{"adapters and commands are leaves", leaves},
+	{"adapters and commands are leaves", leavesNotImported},
 	{"adapters use the root only", adaptersUseRoot},
 	{"root imports itself and the standard library", rootImportsOwn},
 	{"product code keeps to its module's internals", internalsStayInModule},
@@ -27,7 +27,7 @@ var heavy = []string{
 
 func coreStaysLight(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.reached(".") {
+	for _, e := range t.reachedImports(".") {
 		if withinAny(e.path, heavy) {
 			found = append(found, Violation{e.file.Path, "the core package would carry " + e.path + " into every program"})
 		}
@@ -35,13 +35,12 @@ func coreStaysLight(t *Tree) []Violation {
 	return found
 }
 
-// coreStandsAlone: all other packages import the core, so the core imports only internal ones.
-// coreStandsAlone: storeapi is the lowest package, the root comes next, and neither knows what is
-// built on them.
+// coreStandsAlone: all other packages import the core, so it imports only internal ones. storeapi
+// is the lowest package, the root comes next, and neither knows what is built on them.
 func coreStandsAlone(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(f *File) bool { return (f.Dir() == "." || f.Dir() == "storeapi") && !f.Test() }) {
-		below := within(e.dir, "internal") || e.dir == "storeapi" && e.file.Dir() == "."
+	for _, e := range t.importEdges(func(f *File) bool { return (f.Dir() == "." || f.Dir() == "stores/storeapi") && !f.Test() }) {
+		below := isWithin(e.dir, "internal") || e.dir == "stores/storeapi" && e.file.Dir() == "."
 		if e.ours && !below {
 			found = append(found, Violation{e.file.Path, "the core imports " + e.path})
 		}
@@ -52,7 +51,7 @@ func coreStandsAlone(t *Tree) []Violation {
 // storesWithoutEngine: a store is written against storeapi. The engine is one of its callers.
 func storesWithoutEngine(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(f *File) bool { return withinAny(f.Dir(), stores) && !f.Test() }) {
+	for _, e := range t.importEdges(func(f *File) bool { return withinAny(f.Dir(), stores) && !f.Test() }) {
 		if e.ours && e.dir == "." {
 			found = append(found, Violation{e.file.Path, "a store imports the engine; storeapi has what it needs"})
 		}
@@ -62,9 +61,9 @@ func storesWithoutEngine(t *Tree) []Violation {
 
 var (
 	// stores keep records. Each is one of several choices, so only programs and tests import one.
-	stores = []string{"memstore", "sqlstore", "redisstore", "shardstore", "nearstore", "sealstore"}
+	stores = []string{"stores/memstore", "stores/sqlstore", "stores/redisstore", "stores/shardstore", "stores/nearstore", "stores/sealstore"}
 	// surfaces put the engine in front of work; they know a store only as the interface.
-	surfaces = []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard", "outbox", "rpcidem", "callback"}
+	surfaces = []string{"httpidem", "mqidem", "gateway", "guard", "outbox", "rpcidem"}
 )
 
 // apart are pairs of layers that must not reach each other, not even through a third package.
@@ -73,25 +72,25 @@ var apart = []struct {
 	why      string
 }{
 	{stores, surfaces, "a store serves every surface"},
-	{[]string{"httpidem", "httpsig", "mqidem"}, stores, "a surface works over every store"},
-	{[]string{"outbox"}, slices.Concat(stores, []string{"httpidem", "httpsig", "mqidem", "gateway", "token", "guard"}), "an outbox needs a transaction and no record"},
-	{[]string{"lock"}, []string{"redisstore", "memstore"}, "a lock needs no record; share the client instead"},
+	{[]string{"httpidem", "mqidem"}, stores, "a surface works over every store"},
+	{[]string{"outbox"}, slices.Concat(stores, []string{"httpidem", "mqidem", "gateway", "guard"}), "an outbox needs a transaction and no record"},
+	{[]string{"lock"}, []string{"stores/redisstore", "stores/memstore"}, "a lock needs no record; share the client instead"},
 }
 
 // shared are packages below a store that other packages may also use.
-var shared = []string{"redisclient", "sqlstore/dbtx"}
+var shared = []string{"redisclient", "stores/sqlstore/dbtx"}
 
 func layersDoNotMeet(t *Tree) []Violation {
 	var found []Violation
 	for _, dir := range t.packageDirs() {
-		if suite(dir) {
+		if isTestSuite(dir) {
 			continue
 		}
 		for _, pair := range apart {
 			if !withinAny(dir, pair.from) {
 				continue
 			}
-			for _, e := range t.reached(dir) {
+			for _, e := range t.reachedImports(dir) {
 				if e.ours && withinAny(e.dir, pair.to) && !withinAny(e.dir, shared) {
 					found = append(found, Violation{e.file.Path, dir + " would reach " + e.path + ": " + pair.why})
 				}
@@ -104,8 +103,8 @@ func layersDoNotMeet(t *Tree) []Violation {
 // suitesAreForTests: only tests and other *test packages import a *test package.
 func suitesAreForTests(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(f *File) bool { return !f.Test() && !suite(f.Dir()) }) {
-		if e.ours && suite(e.dir) {
+	for _, e := range t.importEdges(func(f *File) bool { return !f.Test() && !isTestSuite(f.Dir()) }) {
+		if e.ours && isTestSuite(e.dir) {
 			found = append(found, Violation{e.file.Path, "imports " + e.path + ", which is for tests"})
 		}
 	}
@@ -113,19 +112,19 @@ func suitesAreForTests(t *Tree) []Violation {
 }
 
 // programs combine packages or try them out, so they may import adapters.
-var programs = []string{"cmd", "integration", "bench", "examples"}
+var programs = []string{"cmd", "test", "examples"}
 
-// leaves: a program chooses its adapters. If a package imported one, every user of the package
-// would get it. A command is only imported by itself.
-func leaves(t *Tree) []Violation {
+// leavesNotImported: a program chooses its adapters. If a package imported one, every user of the
+// package would get it. A command is only imported by itself.
+func leavesNotImported(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(*File) bool { return true }) {
+	for _, e := range t.importEdges(func(*File) bool { return true }) {
 		from := e.file.Dir()
 		switch {
 		case !e.ours:
-		case within(e.dir, "cmd") && !within(from, "cmd"):
+		case isWithin(e.dir, "cmd") && !isWithin(from, "cmd"):
 			found = append(found, Violation{e.file.Path, "imports the command " + e.path})
-		case within(e.dir, "adapters") && !within(from, "adapters") && !withinAny(from, programs):
+		case isWithin(e.dir, "adapters") && !isWithin(from, "adapters") && !withinAny(from, programs):
 			found = append(found, Violation{e.file.Path, "imports the adapter " + e.path})
 		}
 	}
@@ -136,8 +135,8 @@ func leaves(t *Tree) []Violation {
 // other child module.
 func adaptersUseRoot(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(f *File) bool { return within(f.Dir(), "adapters") }) {
-		m := t.module(e.path)
+	for _, e := range t.importEdges(func(f *File) bool { return isWithin(f.Dir(), "adapters") }) {
+		m := t.owningModule(e.path)
 		if m != nil && m.Dir != "." && m != t.moduleOf(e.file) {
 			found = append(found, Violation{e.file.Path, "an adapter imports " + e.path + " of the module in " + m.Dir})
 		}
@@ -149,21 +148,21 @@ func adaptersUseRoot(t *Tree) []Violation {
 // that would fail for users of the module.
 func rootImportsOwn(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(*File) bool { return true }) {
+	for _, e := range t.importEdges(func(*File) bool { return true }) {
 		from := t.moduleOf(e.file)
 		if from == nil || from.Dir != "." {
 			continue
 		}
-		if m := t.module(e.path); m != from && (m != nil || !standard(e.path)) {
+		if m := t.owningModule(e.path); m != from && (m != nil || !isStandard(e.path)) {
 			found = append(found, Violation{e.file.Path, "the root module imports " + e.path + "; move what needs it to a child module"})
 		}
 	}
 	return found
 }
 
-// standard reports whether an import path is in the standard library: its first part is no host
+// isStandard reports whether an import path is in the standard library: its first part is no host
 // name.
-func standard(importPath string) bool {
+func isStandard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")
 }
@@ -173,9 +172,9 @@ func standard(importPath string) bool {
 // repository.
 func internalsStayInModule(t *Tree) []Violation {
 	var found []Violation
-	for _, e := range t.edges(func(f *File) bool { return !f.Test() }) {
-		from, to := t.moduleOf(e.file), t.module(e.path)
-		if from == nil || to == nil || from == to || !t.tagged(from) {
+	for _, e := range t.importEdges(func(f *File) bool { return !f.Test() }) {
+		from, to := t.moduleOf(e.file), t.owningModule(e.path)
+		if from == nil || to == nil || from == to || !t.isTagged(from) {
 			continue
 		}
 		if slices.Contains(strings.Split(e.dir, "/"), "internal") {
@@ -199,9 +198,9 @@ func gatewayPointsDown(t *Tree) []Violation {
 		return slices.IndexFunc(gatewayLayers, func(dirs []string) bool { return slices.Contains(dirs, dir) })
 	}
 	var found []Violation
-	for _, e := range t.edges(func(f *File) bool { return !f.Test() && within(f.Dir(), "gateway") }) {
+	for _, e := range t.importEdges(func(f *File) bool { return !f.Test() && isWithin(f.Dir(), "gateway") }) {
 		switch from, to := layerOf(e.file.Dir()), layerOf(e.dir); {
-		case !e.ours || !within(e.dir, "gateway"):
+		case !e.ours || !isWithin(e.dir, "gateway"):
 		case from < 0 || to < 0:
 			found = append(found, Violation{e.file.Path, e.file.Dir() + " or " + e.path + " is in no layer; put it into gatewayLayers"})
 		case to >= from:

@@ -19,7 +19,7 @@ var moduleRules = []Rule{
 // rootRequiresNothing: a program that imports the core gets no dependency with it, not even one
 // that only the core's tests need.
 func rootRequiresNothing(t *Tree) []Violation {
-	root := t.root()
+	root := t.rootModule()
 	if root == nil {
 		return []Violation{{"go.mod", "there is no root module"}}
 	}
@@ -49,8 +49,8 @@ func workListsModules(t *Tree) []Violation {
 // never tagged.
 const contributing = "CONTRIBUTING.md"
 
-// row returns the module's line in that table, or "".
-func (t *Tree) row(m *Module) string {
+// tableRow returns the module's line in that table, or "".
+func (t *Tree) tableRow(m *Module) string {
 	if f := t.File(contributing); f != nil {
 		for line := range strings.Lines(f.Text) {
 			if strings.HasPrefix(line, "|") && strings.Contains(line, "`"+m.Path+"`") {
@@ -64,7 +64,7 @@ func (t *Tree) row(m *Module) string {
 func contributingListsModules(t *Tree) []Violation {
 	var found []Violation
 	for _, m := range t.Modules {
-		if t.row(m) == "" {
+		if t.tableRow(m) == "" {
 			found = append(found, Violation{contributing, "the table of modules has no row with `" + m.Path + "`"})
 		}
 	}
@@ -90,7 +90,7 @@ func siblingsHaveOneVersion(t *Tree) []Violation {
 	version := ""
 	for _, m := range t.Modules {
 		for _, required := range m.Requires {
-			if !t.ours(required) {
+			if !t.isOurs(required) {
 				continue
 			}
 			file, v := path.Join(m.Dir, "go.mod"), m.Versions[required]
@@ -101,7 +101,7 @@ func siblingsHaveOneVersion(t *Tree) []Violation {
 				found = append(found, Violation{file, "requires " + required + " " + v + ", others require siblings at " + version})
 			}
 			target, replaced := t.Replaces[required+"@"+v]
-			if s := t.module(required); !replaced || s == nil || s.Path != required || path.Clean(target) != s.Dir {
+			if s := t.owningModule(required); !replaced || s == nil || s.Path != required || path.Clean(target) != s.Dir {
 				found = append(found, Violation{"go.work", "has no line that replaces " + required + " " + v + " by its directory"})
 			}
 		}
@@ -113,7 +113,7 @@ func taggedRequireTagged(t *Tree) []Violation {
 	var found []Violation
 	for _, m := range t.Modules {
 		for _, required := range m.Requires {
-			if s := t.module(required); s != nil && s.Path == required && !t.tagged(s) && t.tagged(m) {
+			if s := t.owningModule(required); s != nil && s.Path == required && !t.isTagged(s) && t.isTagged(m) {
 				found = append(found, Violation{path.Join(m.Dir, "go.mod"), "requires " + required + ", which is never tagged"})
 			}
 		}
@@ -121,12 +121,12 @@ func taggedRequireTagged(t *Tree) []Violation {
 	return found
 }
 
-// tagged reports whether the module has releases.
-func (t *Tree) tagged(m *Module) bool { return !strings.Contains(t.row(m), "never tagged") }
+// isTagged reports whether the module has releases.
+func (t *Tree) isTagged(m *Module) bool { return !strings.Contains(t.tableRow(m), "never tagged") }
 
-// ours reports whether an import path belongs to this repository, whether or not such a module
+// isOurs reports whether an import path belongs to this repository, whether or not such a module
 // exists.
-func (t *Tree) ours(importPath string) bool {
-	root := t.root()
-	return root != nil && within(importPath, root.Path)
+func (t *Tree) isOurs(importPath string) bool {
+	root := t.rootModule()
+	return root != nil && isWithin(importPath, root.Path)
 }

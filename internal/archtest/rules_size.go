@@ -28,7 +28,7 @@ func mainsAreShort(t *Tree) []Violation {
 			continue
 		}
 		limit := maxMain
-		if within(f.Path, "examples") {
+		if isWithin(f.Path, "examples") {
 			limit = maxExample
 		}
 		if n := f.Lines(); n > limit {
@@ -41,7 +41,7 @@ func mainsAreShort(t *Tree) []Violation {
 func functionsAreShort(t *Tree) []Violation {
 	var found []Violation
 	for _, f := range t.GoFiles() {
-		if f.Test() || suite(f.Dir()) || ast.IsGenerated(f.AST) {
+		if f.Test() || isTestSuite(f.Dir()) || ast.IsGenerated(f.AST) {
 			continue
 		}
 		for _, d := range f.AST.Decls {

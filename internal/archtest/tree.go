@@ -47,7 +47,7 @@ type Violation struct {
 func (v Violation) String() string { return v.Path + ": " + v.Text }
 
 // skipDirs are not read: history, golden data in special formats, and build output.
-var skipDirs = map[string]bool{".git": true, "testdata": true, "bin": true, "node_modules": true}
+var skipDirs = map[string]bool{".git": true, "testdata": true, "bin": true, "cache": true, "dist": true, "node_modules": true}
 
 // Read reads a tree. It returns an error only if the file system cannot be read; malformed files go
 // to Broken.
@@ -71,7 +71,7 @@ func Read(root fs.FS) (*Tree, error) {
 			return err
 		}
 		if utf8.Valid(data) {
-			t.add(p, string(data))
+			t.addFile(p, string(data))
 		}
 		return nil
 	})
@@ -80,18 +80,18 @@ func Read(root fs.FS) (*Tree, error) {
 	return t, err
 }
 
-func (t *Tree) add(p, text string) {
+func (t *Tree) addFile(p, text string) {
 	f := &File{Path: p, Text: text}
 	t.Files = append(t.Files, f)
 	switch {
 	case path.Base(p) == "go.mod":
 		t.Modules = append(t.Modules, parseModule(path.Dir(p), text))
 	case p == "go.work":
-		lines := directives(text)
+		lines := parseDirectives(text)
 		for _, use := range lines["use"] {
 			t.Uses = append(t.Uses, path.Clean(use[0]))
 		}
-		t.Replaces = replaces(lines)
+		t.Replaces = parseReplaces(lines)
 	case strings.HasSuffix(p, ".go"):
 		f.Fset = token.NewFileSet()
 		parsed, err := parser.ParseFile(f.Fset, p, text, parser.ParseComments|parser.SkipObjectResolution)

@@ -20,7 +20,7 @@ type T interface {
 func Equal[V any](t T, got, want V, what string, args ...any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("%s: got %s, want %s", fmt.Sprintf(what, args...), show(got), show(want))
+		t.Fatalf("%s: got %s, want %s", fmt.Sprintf(what, args...), printValue(got), printValue(want))
 	}
 }
 
@@ -28,7 +28,7 @@ func Equal[V any](t T, got, want V, what string, args ...any) {
 func NotEqual[V any](t T, got, other V, what string, args ...any) {
 	t.Helper()
 	if reflect.DeepEqual(got, other) {
-		t.Fatalf("%s: got %s, want anything else", fmt.Sprintf(what, args...), show(got))
+		t.Fatalf("%s: got %s, want anything else", fmt.Sprintf(what, args...), printValue(got))
 	}
 }
 
@@ -52,7 +52,7 @@ func NoError(t T, err error, what string, args ...any) {
 func ErrorIs(t T, err, target error, what string, args ...any) {
 	t.Helper()
 	if !errors.Is(err, target) {
-		t.Fatalf("%s: got error %s, want %q", fmt.Sprintf(what, args...), show(err), target)
+		t.Fatalf("%s: got error %s, want %q", fmt.Sprintf(what, args...), printValue(err), target)
 	}
 }
 
@@ -60,35 +60,35 @@ func ErrorIs(t T, err, target error, what string, args ...any) {
 func Contains(t T, s, part, what string, args ...any) {
 	t.Helper()
 	if !strings.Contains(s, part) {
-		t.Fatalf("%s: got %s, want it to contain %q", fmt.Sprintf(what, args...), show(s), part)
+		t.Fatalf("%s: got %s, want it to contain %q", fmt.Sprintf(what, args...), printValue(s), part)
 	}
 }
 
-// most limits how much of a value a failure shows; answers may have a megabyte.
-const most = 300
+// maxShown limits how much of a value a failure shows; answers may have a megabyte.
+const maxShown = 300
 
-func show(v any) string {
+func printValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "nil"
 	case error:
 		return fmt.Sprintf("%q", v.Error())
 	case string:
-		return cut(fmt.Sprintf("%q", head(v)), len(v))
+		return noteSize(fmt.Sprintf("%q", cutHead(v)), len(v))
 	case []byte:
 		if v == nil {
 			return "nil bytes"
 		}
-		return cut(fmt.Sprintf("%q", head(string(v))), len(v))
+		return noteSize(fmt.Sprintf("%q", cutHead(string(v))), len(v))
 	}
 	s := fmt.Sprintf("%+v", v)
-	return cut(head(s), len(s))
+	return noteSize(cutHead(s), len(s))
 }
 
-func head(s string) string { return s[:min(len(s), most)] }
+func cutHead(s string) string { return s[:min(len(s), maxShown)] }
 
-func cut(shown string, size int) string {
-	if size <= most {
+func noteSize(shown string, size int) string {
+	if size <= maxShown {
 		return shown
 	}
 	return fmt.Sprintf("%s… (%d bytes)", shown, size)

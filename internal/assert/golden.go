@@ -25,8 +25,8 @@ func Golden(t T, file, got string) {
 	}
 	gotLines, wantLines := strings.SplitAfter(got, "\n"), strings.SplitAfter(string(want), "\n")
 	for i := range max(len(gotLines), len(wantLines)) {
-		if line, frozen := at(gotLines, i), at(wantLines, i); line != frozen {
-			t.Fatalf("%s, line %d: got %s, and %s is frozen; a change is a new version", file, i+1, show(line), show(frozen))
+		if line, frozen := lineAt(gotLines, i), lineAt(wantLines, i); line != frozen {
+			t.Fatalf("%s, line %d: got %s, and %s is frozen; a change is a new version", file, i+1, printValue(line), printValue(frozen))
 			return
 		}
 	}
@@ -46,8 +46,8 @@ func Digest(t T, file, want string) {
 	}
 }
 
-// at returns a line; empty after the last one.
-func at(lines []string, i int) string {
+// lineAt returns a line; empty after the last one.
+func lineAt(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]
 	}

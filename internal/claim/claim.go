@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/lifetime"
 	"github.com/retrysafe/retrysafe/internal/quota"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // NewOwner returns the owner of one claim.
@@ -21,16 +21,16 @@ func NewOwner() (o storeapi.Owner) {
 	return o
 }
 
-// Claims acquires keys for one engine. It is safe for concurrent use.
-type Claims struct {
-	store *storecall.Store
-	lost  lost
+// Claimer acquires keys for one engine. It is safe for concurrent use.
+type Claimer struct {
+	store      *storecall.Store
+	lostClaims lostClaims
 }
 
-// New returns Claims. lapse, which may be nil, is called for a claim that may have been applied and
-// is not given back: its lease expires.
-func New(store *storecall.Store, life *lifetime.Life, lapse func(context.Context, storeapi.StoreKey)) *Claims {
-	return &Claims{store: store, lost: lost{store: store, life: life, lapse: lapse}}
+// New returns a Claimer. lapse, which may be nil, is called for a claim that may have been applied
+// and is not given back: its lease expires.
+func New(store *storecall.Store, life *lifetime.Life, lapse func(context.Context, storeapi.StoreKey)) *Claimer {
+	return &Claimer{store: store, lostClaims: lostClaims{store: store, life: life, lapse: lapse}}
 }
 
 // Acquire calls the store until it answers, at most a few times. All tries have the same owner, so
@@ -41,12 +41,12 @@ func New(store *storecall.Store, life *lifetime.Life, lapse func(context.Context
 //
 // A store that fails slowly is asked only twice: the first try may have used a dead connection, and
 // after the second the caller has waited long enough.
-func (c *Claims) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, found *storeapi.Record, reserved *quota.Reservation) (status storeapi.Status, sent time.Time, err error) {
+func (c *Claimer) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen, found *storeapi.Record, reserved *quota.Reservation) (status storeapi.Status, sent time.Time, err error) {
 	var unanswered time.Time // the latest NotAfter of a try without an answer
 	t, ctx := c.store.BeginTurn(ctx)
 	defer func() { t.End(err) }()
 	for try := range storecall.Tries {
-		if try > 0 && (t.Over() || !storecall.Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
+		if try > 0 && (t.IsOver() || !storecall.Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
 			break
 		}
 		if err = ctx.Err(); err != nil {
@@ -62,7 +62,7 @@ func (c *Claims) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen
 		status, err = c.store.Acquire(ctx, req, sent, found)
 		if err == nil {
 			if reserved != nil {
-				if fresh := began(found, req.Owner); fresh || unanswered.IsZero() {
+				if fresh := madeNewKey(found, req.Owner); fresh || unanswered.IsZero() {
 					reserved.Finish(fresh)
 				}
 			}
@@ -73,7 +73,7 @@ func (c *Claims) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen
 				if status == storeapi.StatusAcquired {
 					ours = found.Fence
 				}
-				c.lost.giveBack(req, seen, unanswered, ours, reserved)
+				c.lostClaims.giveBack(req, seen, unanswered, ours, reserved)
 			}
 			return status, sent, nil
 		}
@@ -91,18 +91,18 @@ func (c *Claims) Acquire(ctx context.Context, req *storeapi.AcquireRequest, seen
 	if unanswered.IsZero() {
 		reserved.Finish(false)
 	} else {
-		c.lost.giveBack(req, seen, unanswered, 0, reserved)
+		c.lostClaims.giveBack(req, seen, unanswered, 0, reserved)
 	}
 	return 0, sent, storecall.Unavailable(err)
 }
 
-// Lost gives back, in the background, a claim of a batch that was not answered.
-func (c *Claims) Lost(req *storeapi.AcquireRequest) {
-	c.lost.giveBack(req, nil, req.NotAfter, 0, nil)
+// GiveBack gives back, in the background, a claim of a batch that was not answered.
+func (c *Claimer) GiveBack(req *storeapi.AcquireRequest) {
+	c.lostClaims.giveBack(req, nil, req.NotAfter, 0, nil)
 }
 
-// began reports whether owner has made a new key of rec, whatever happened to rec since then.
-func began(rec *storeapi.Record, owner storeapi.Owner) bool {
+// madeNewKey reports whether owner has made a new key of rec, whatever happened to rec since then.
+func madeNewKey(rec *storeapi.Record, owner storeapi.Owner) bool {
 	return rec.Attempt == 1 && rec.Owner == owner
 }
 
@@ -113,19 +113,19 @@ func MayFollowDoubt(rec *storeapi.Record, ifFence storeapi.Fence) bool {
 	return ifFence != 0 || rec.OnDoubt == storeapi.Reexecute && rec.Attempt > 1
 }
 
-// AsBefore returns the release that makes the record that req takes over by its fence what it was,
-// or nil if seen does not say. A doubt keeps the cause and the error of the incident.
-func AsBefore(req *storeapi.AcquireRequest, seen *storeapi.Record) *storeapi.ReleaseRequest {
+// RestoringRelease returns the release that makes the record that req takes over by its fence what
+// it was, or nil if seen does not say. A doubt keeps the cause and the error of the incident.
+func RestoringRelease(req *storeapi.AcquireRequest, seen *storeapi.Record) *storeapi.ReleaseRequest {
 	if seen != nil && seen.InDoubt() && seen.Fence == req.IfFence {
 		return &storeapi.ReleaseRequest{InDoubt: true, Cause: cmp.Or(seen.Cause, storeapi.CauseCrash), LastError: seen.LastError}
 	}
-	return AsReleased(req, seen)
+	return PriorRelease(req, seen)
 }
 
-// AsReleased returns how the record that req takes over by its fence was released, or nil if it was
-// not. A claim that did nothing leaves such a record as it was: a released record changes only with
-// its fence, so seen is what the claim found.
-func AsReleased(req *storeapi.AcquireRequest, seen *storeapi.Record) *storeapi.ReleaseRequest {
+// PriorRelease returns how the record that req takes over by its fence was released, or nil if it
+// was not. A claim that did nothing leaves such a record as it was: a released record changes only
+// with its fence, so seen is what the claim found.
+func PriorRelease(req *storeapi.AcquireRequest, seen *storeapi.Record) *storeapi.ReleaseRequest {
 	if seen == nil || seen.State != storeapi.StateReleased || seen.Fence != req.IfFence {
 		return nil
 	}

@@ -12,30 +12,9 @@ import (
 )
 
 var (
-	rowOfPage = regexp.MustCompile(`(?m)^\| \[([a-z-]+)\]\(([a-z-]+)(?:\.zh-CN)?\.md\) \| (\d+)`)
-	rowOfLua  = regexp.MustCompile(`\["([a-z-]+)"\] = \{(\d+), ([^{}]*)\}`)
-	text      = regexp.MustCompile(`"([^"]*)"`)
+	rowOfLua = regexp.MustCompile(`\["([a-z-]+)"\] = \{(\d+), ([^{}]*)\}`)
+	text     = regexp.MustCompile(`"([^"]*)"`)
 )
-
-// TestCodesOfThePages: the table of docs/problems has every code over HTTP, with its status.
-func TestCodesOfThePages(t *testing.T) {
-	t.Parallel()
-	docs := files(t, ".md")
-	for _, page := range []string{"docs/problems/README.md", "docs/problems/README.zh-CN.md"} {
-		listed := map[string]string{}
-		for _, m := range rowOfPage.FindAllStringSubmatch(docs[page], -1) {
-			assert.Equal(t, m[2], m[1], "the link in %s", page)
-			listed[m[1]] = m[3]
-		}
-		for _, c := range retrysafe.Codes() {
-			if c.HTTPStatus() != 0 {
-				assert.Equal(t, listed[c.String()], strconv.Itoa(c.HTTPStatus()), "the status of %v in %s", c, page)
-				delete(listed, c.String())
-			}
-		}
-		assert.Equal(t, len(listed), 0, "codes of %s that are none: %v", page, listed)
-	}
-}
 
 // TestCodesOfNginx: the script answers with the status and the texts of the table of codes. Where
 // the table leaves the detail to the place that refuses, the script has its own.
@@ -73,7 +52,7 @@ func TestCodesOfNginx(t *testing.T) {
 // retryable, and after no other code that it names.
 func TestCodesOfTheBrowser(t *testing.T) {
 	t.Parallel()
-	script := files(t, ".js")["browser/retrysafe.js"]
+	script := files(t, ".js")["httpidem/browser/retrysafe.js"]
 	list := func(name string) (codes []retrysafe.Code) {
 		_, rest, ok := strings.Cut(script, "const "+name+" = [")
 		assert.True(t, ok, "the script has %s", name)
@@ -94,22 +73,40 @@ func TestCodesOfTheBrowser(t *testing.T) {
 	got := list("BUSY")
 	slices.Sort(got)
 	assert.Equal(t, got, busy, "codes after which the script asks again")
-	for _, c := range slices.Concat(list("DONE"), list("FINAL")) {
+	named := slices.Concat(list("DONE"), list("FINAL"))
+	for _, c := range named {
 		assert.True(t, !c.Retryable(), "%v is retryable, and the script does not retry", c)
+		assert.True(t, !endsByStatus[c], "the script has %v; take it out of the list", c)
 	}
+	for _, c := range retrysafe.Codes() {
+		if c.HTTPStatus() != 0 && !c.Retryable() && !slices.Contains(named, c) {
+			assert.True(t, endsByStatus[c], "DONE or FINAL of the script has %v, or endsByStatus, since its status says enough", c)
+		}
+	}
+}
+
+// endsByStatus are the codes that the browser's script need not know: the request has to be changed
+// before it is sent again.
+var endsByStatus = map[retrysafe.Code]bool{
+	retrysafe.CodePayloadMismatch: true, retrysafe.CodeTokenRefused: true, retrysafe.CodeKeyMissing: true,
+	retrysafe.CodeKeyMalformed: true, retrysafe.CodeKeyTooShort: true, retrysafe.CodeKeyNotMade: true,
+	retrysafe.CodeTokenMissing: true, retrysafe.CodeTenantMissing: true, retrysafe.CodeCallerAmbiguous: true,
+	retrysafe.CodeCookiesChanged: true, retrysafe.CodeRequestAmbiguous: true, retrysafe.CodeQueryMalformed: true,
+	retrysafe.CodeBodyTooLarge: true, retrysafe.CodeSignatureMissing: true, retrysafe.CodeSignatureRefused: true,
+	retrysafe.CodeSignatureExpired: true, retrysafe.CodeNonceUsed: true,
 }
 
 // saysAway are the files that choose themselves to answer that the store is away, so that nothing
 // was done, with the reason why that is certain. All others answer an error with its code, and an
 // error without one as an unknown outcome.
 var saysAway = map[string]string{
-	"code.go":                "the table",
-	"gateway/outcome.go":     "nothing was sent to the service",
-	"gateway/tokens.go":      "the check before a token is issued",
-	"httpidem/middleware.go": "the check before the key is claimed",
-	"httpsig/refusal.go":     "the signature is verified before the request is passed on",
-	"mqidem/disposition.go":  "the code of an error",
-	"token/http.go":          "the code of an error",
+	"code.go":                       "the table",
+	"gateway/outcome.go":            "nothing was sent to the service",
+	"gateway/tokens.go":             "the check before a token is issued",
+	"httpidem/middleware.go":        "the check before the key is claimed",
+	"httpidem/httpsig/refusal.go":   "the signature is verified before the request is passed on",
+	"mqidem/disposition.go":         "the code of an error",
+	"httpidem/token/issuer_http.go": "the code of an error",
 }
 
 // TestUnknownErrors: no adapter takes an error that it does not know for "nothing was done".

@@ -4,10 +4,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/internal/anchor"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/internal/pagetest"
 	"github.com/retrysafe/retrysafe/internal/worktree"
 )
 
@@ -48,22 +51,29 @@ func TestProgramsOfPages(t *testing.T) {
 	assert.True(t, programs >= 12, "programs in docs: %d", programs)
 }
 
-// TestHowTo: each how-to page is short, has a program, links to the reference, and stands on the
-// map.
+var stepByStep = regexp.MustCompile(`(?m)^## (Step by step: .*)$`)
+
+// TestHowTo: each section that leads through one task is short, has a program, links to the
+// reference, and stands on the map.
 func TestHowTo(t *testing.T) {
 	t.Parallel()
 	docs := files(t, ".md")
-	pages := 0
+	sections := 0
 	for page, text := range docs {
-		name, ok := strings.CutPrefix(page, "docs/howto/")
-		if !ok || strings.HasSuffix(page, ".zh-CN.md") {
+		name, ok := strings.CutPrefix(page, "docs/")
+		if !ok {
 			continue
 		}
-		pages++
-		assert.True(t, strings.Count(text, "\n") <= 150, "%s has %d lines; 150 are enough for one task and its commands", page, strings.Count(text, "\n"))
-		assert.Contains(t, text, "```go\npackage main\n", "%s: a program", page)
-		assert.Contains(t, text, "\nReference: [", "%s: links to the reference", page)
-		assert.Contains(t, docs["docs/README.md"], "(howto/"+name+")", "the map")
+		for _, m := range stepByStep.FindAllStringSubmatch(text, -1) {
+			sections++
+			section := pagetest.Section(text, m[1])
+			lines := strings.Count(section, "\n")
+			assert.True(t, lines <= 150, "%s, %s has %d lines; 150 are enough for one task and its commands", page, m[1], lines)
+			program := strings.Contains(section, "```go\npackage main\n") || strings.Contains(section, "```python\n")
+			assert.True(t, program, "%s, %s: a program", page, m[1])
+			assert.Contains(t, section, "\nReference: [", "%s, %s: links to the reference", page, m[1])
+			assert.Contains(t, docs["docs/README.md"], "("+name+"#"+anchor.Of(m[1])+")", "the map")
+		}
 	}
-	assert.True(t, pages >= 12, "how-to pages: %d", pages)
+	assert.True(t, sections >= 12, "sections: %d", sections)
 }

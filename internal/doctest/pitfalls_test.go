@@ -25,7 +25,7 @@ func TestPitfalls(t *testing.T) {
 	t.Parallel()
 	mistakes, tests := map[string]string{}, []string{}
 	for path, text := range files(t, "_test.go") {
-		if !strings.HasPrefix(path, "integration/guards/pitfalls_") {
+		if !strings.HasPrefix(path, "test/servers/guards/pitfalls_") {
 			continue
 		}
 		for _, m := range mistake.FindAllStringSubmatch(text, -1) {
@@ -69,8 +69,8 @@ func TestPitfalls(t *testing.T) {
 
 // packages maps the names on the pages to directories.
 var packages = map[string]string{
-	"retrysafe": ".", "Policy": ".", "guard": "guard", "httpidem": "httpidem", "token": "token", "classic": "token/classic",
-	"dbtx": "sqlstore/dbtx", "Store": "sqlstore", "zklock": "adapters/zklock",
+	"retrysafe": ".", "Policy": ".", "guard": "guard", "httpidem": "httpidem", "token": "httpidem/token", "classic": "httpidem/token/classic",
+	"dbtx": "stores/sqlstore/dbtx", "Store": "stores/sqlstore", "zklock": "adapters/zklock",
 }
 
 // declared matches what a line of Go declares, or a field of a struct.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // Case is an error with a name for a golden file.
@@ -86,11 +86,11 @@ func All() []Case {
 			Case{c.Name + ", later", &retrysafe.Error{Op: "op", Err: c.Err, RetryAfter: Later}},
 		)
 	}
-	return append(append(all, joined()...), Unknown()...)
+	return append(append(all, joinedCases()...), Unknown()...)
 }
 
-// joined returns errors as the engine joins them.
-func joined() (all []Case) {
+// joinedCases returns errors as the engine joins them.
+func joinedCases() (all []Case) {
 	failure := &retrysafe.Failure{Code: "declined", Message: "no funds"}
 	for _, j := range []struct {
 		name string

@@ -30,7 +30,7 @@ func Get() (string, error) {
 			next = first
 		}
 		port := strconv.Itoa(next)
-		if !reserve(port) {
+		if !reservePort(port) {
 			continue
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
@@ -40,4 +40,26 @@ func Get() (string, error) {
 		return port, l.Close()
 	}
 	return "", errors.New("no port of 127.0.0.1 from 10000 to 32000 is free")
+}
+
+// GetRow returns n ports in a row, each as Get would. A program that picks a port of a range by
+// itself would otherwise take one of another server, while that server is being restarted.
+func GetRow(n int) ([]string, error) {
+	var row []string
+	for tries := 0; len(row) < n; tries++ {
+		port, err := Get()
+		if err != nil || tries > last-first {
+			return nil, errors.Join(err, errors.New("there are not so many free ports in a row"))
+		}
+		if len(row) > 0 && parsePort(port) != parsePort(row[len(row)-1])+1 {
+			row = row[:0]
+		}
+		row = append(row, port)
+	}
+	return row, nil
+}
+
+func parsePort(port string) int {
+	n, _ := strconv.Atoi(port) // Get has made it of a number
+	return n
 }

@@ -6,7 +6,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -25,6 +27,32 @@ func TestGet(t *testing.T) {
 		assert.NoError(t, err, "listen on %s", port)
 		defer l.Close()
 	}
+}
+
+// TestGetRow: ports in a row are given to no one else, also when others search at the same time.
+func TestGetRow(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			row, err := freeport.GetRow(3)
+			mu.Lock()
+			defer mu.Unlock()
+			assert.NoError(t, err, "GetRow")
+			for i, port := range row {
+				n, err := strconv.Atoi(port)
+				assert.NoError(t, err, "a port")
+				first, err := strconv.Atoi(row[0])
+				assert.NoError(t, err, "a port")
+				assert.True(t, n == first+i && !seen[port], "ports %v", row)
+				seen[port] = true
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, len(seen), 12, "ports")
 }
 
 // TestGetInAnotherProcess: no process gets a port that another one has got.

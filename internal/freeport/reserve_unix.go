@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// reserve reserves a port for the life of this process, by locking a file. If a port cannot be
+// reservePort reserves a port for the life of this process, by locking a file. If a port cannot be
 // reserved for any reason but another's lock, it is used anyway: reservations only keep tests from
 // using each other's ports.
-func reserve(port string) bool {
+func reservePort(port string) bool {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("freeport-%d", os.Getuid()))
 	if os.MkdirAll(dir, 0o700) != nil {
 		return true

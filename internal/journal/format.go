@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Progress is what a call has done so far. Its fields are those of retrysafe.Progress.
@@ -61,7 +61,7 @@ type progressPart struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-func partOf(a *storeapi.Answer) progressPart {
+func encodePart(a *storeapi.Answer) progressPart {
 	p := progressPart{Codec: a.Codec, Lost: !a.Kept}
 	if a.Body != nil {
 		n := len(a.Body)
@@ -73,18 +73,18 @@ func partOf(a *storeapi.Answer) progressPart {
 	return p
 }
 
-// head returns the first line.
-func (p *Progress) head() ([]byte, error) {
+// encodeHead returns the first line.
+func (p *Progress) encodeHead() ([]byte, error) {
 	h := progressHead{Version: version, Plan: p.Plan, Steps: []progressPart{}, Reopened: p.Reopened}
 	if p.Input.Codec != "" {
-		in := partOf(&p.Input)
+		in := encodePart(&p.Input)
 		h.Input = &in
 	}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		part := progressPart{Begun: true}
 		if s.Finished {
-			part = partOf(&s.Answer)
+			part = encodePart(&s.Answer)
 		}
 		part.Name = s.Name
 		h.Steps = append(h.Steps, part)
@@ -100,7 +100,7 @@ func (p *Progress) head() ([]byte, error) {
 
 // Answer returns the progress as it is stored; order becomes its Size.
 func (p *Progress) Answer(order int64) (*storeapi.Answer, error) {
-	body, err := p.head()
+	body, err := p.encodeHead()
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (p *Progress) Answer(order int64) (*storeapi.Answer, error) {
 	return &storeapi.Answer{Codec: Codec, Body: body, Size: order}, nil
 }
 
-// bodies returns how many bytes the bodies of all parts have.
-func (p *Progress) bodies() int {
+// bodyBytes returns how many bytes the bodies of all parts have.
+func (p *Progress) bodyBytes() int {
 	n := len(p.Input.Body)
 	for i := range p.Steps {
 		n += len(p.Steps[i].Answer.Body)

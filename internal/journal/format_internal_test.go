@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // TestProgressFormat freezes version 1 of stored progress: what a build has written, every later

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // ErrStepRepeated means that an attempt has run a step of that name before.
@@ -25,20 +25,20 @@ type Journal struct {
 	// earlier.
 	writing chan struct{}
 
-	mu    sync.Mutex // guards the fields below
-	p     Progress
-	order int64           // of the journal as it is; each change counts
-	saved int64           // the last order that the store has confirmed
-	asked map[string]bool // the names that this attempt has asked for
-	inTx  int             // bytes of the step that is in a transaction
-	err   error           // set if what is stored cannot be read or is unknown
+	mu       sync.Mutex // guards the fields below
+	progress Progress
+	order    int64           // of the journal as it is; each change counts
+	saved    int64           // the last order that the store has confirmed
+	asked    map[string]bool // the names that this attempt has asked for
+	txBytes  int             // bytes of the step that is in a transaction
+	err      error           // set if what is stored cannot be read or is unknown
 }
 
 // Open returns the journal of an attempt whose record had progress, or none.
 func Open(progress *storeapi.Answer) *Journal {
 	j := &Journal{writing: make(chan struct{}, 1), asked: make(map[string]bool)}
 	if progress.Codec != "" {
-		j.p, j.err = Parse(progress)
+		j.progress, j.err = Parse(progress)
 		j.order, j.saved = progress.Size, progress.Size
 	}
 	return j
@@ -48,37 +48,37 @@ func Open(progress *storeapi.Answer) *Journal {
 func (j *Journal) Progress() (Progress, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.p, j.err
+	return j.progress, j.err
 }
 
 // Check returns an error if what was done so far cannot be that of a program with this plan.
 func (j *Journal) Check(plan []string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.fits(plan)
+	return j.checkPlan(plan)
 }
 
-func (j *Journal) fits(plan []string) error {
+func (j *Journal) checkPlan(plan []string) error {
 	if j.err != nil || len(plan) == 0 {
 		return j.err
 	}
-	if j.p.Plan != nil && !slices.Equal(j.p.Plan, plan) {
-		return fmt.Errorf("%w: an earlier attempt had the steps %q, this one has %q", ErrStepsChanged, j.p.Plan, plan)
+	if j.progress.Plan != nil && !slices.Equal(j.progress.Plan, plan) {
+		return fmt.Errorf("%w: an earlier attempt had the steps %q, this one has %q", ErrStepsChanged, j.progress.Plan, plan)
 	}
-	for i := range j.p.Steps {
-		if name := j.p.Steps[i].Name; !slices.Contains(plan, name) {
+	for i := range j.progress.Steps {
+		if name := j.progress.Steps[i].Name; !slices.Contains(plan, name) {
 			return fmt.Errorf("%w: an earlier attempt has begun %q, and this one has the steps %q", ErrStepsChanged, name, plan)
 		}
 	}
 	return nil
 }
 
-// Ask notes that the attempt asks for a step. found is what earlier attempts have left of it, or
-// nil.
-func (j *Journal) Ask(name string, plan []string) (found *Step, err error) {
+// AskStep notes that the attempt asks for a step. found is what earlier attempts have left of it,
+// or nil.
+func (j *Journal) AskStep(name string, plan []string) (found *Step, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.fits(plan); err != nil {
+	if err := j.checkPlan(plan); err != nil {
 		return nil, err
 	}
 	if len(plan) > 0 && !slices.Contains(plan, name) {
@@ -87,49 +87,49 @@ func (j *Journal) Ask(name string, plan []string) (found *Step, err error) {
 	if j.asked[name] {
 		return nil, ErrStepRepeated
 	}
-	if i := j.find(name); i >= 0 {
-		s := j.p.Steps[i]
+	if i := j.stepIndex(name); i >= 0 {
+		s := j.progress.Steps[i]
 		j.asked[name] = true
 		return &s, nil
 	}
-	if j.p.Plan == nil && len(plan) > 0 {
-		j.p.Plan = slices.Clone(plan)
+	if j.progress.Plan == nil && len(plan) > 0 {
+		j.progress.Plan = slices.Clone(plan)
 	}
-	if len(j.asked) >= MaxSteps || len(j.p.Steps) >= MaxSteps {
+	if len(j.asked) >= MaxSteps || len(j.progress.Steps) >= MaxSteps {
 		return nil, fmt.Errorf("a call has at most %d steps; do more in one of them", MaxSteps)
 	}
 	j.asked[name] = true
 	return nil, nil //nolint:nilnil // as documented
 }
 
-func (j *Journal) find(name string) int {
-	return slices.IndexFunc(j.p.Steps, func(s Step) bool { return s.Name == name })
+func (j *Journal) stepIndex(name string) int {
+	return slices.IndexFunc(j.progress.Steps, func(s Step) bool { return s.Name == name })
 }
 
-// Put adds a step to the journal, in the place of one that was begun. It returns the order of the
-// journal that has it.
-func (j *Journal) Put(s Step) int64 {
+// PutStep adds a step to the journal, in the place of one that was begun. It returns the order of
+// the journal that has it.
+func (j *Journal) PutStep(s Step) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.p.Steps = j.with(&s)
+	j.progress.Steps = j.stepsWith(&s)
 	j.order++
 	return j.order
 }
 
-// with returns the steps and s. If there is no room for the answer of s, its body is dropped.
-func (j *Journal) with(s *Step) []Step {
-	if len(s.Answer.Body)+j.p.bodies()+j.inTx > MaxBody {
+// stepsWith returns the steps and s. If there is no room for the answer of s, its body is dropped.
+func (j *Journal) stepsWith(s *Step) []Step {
+	if len(s.Answer.Body)+j.progress.bodyBytes()+j.txBytes > MaxBody {
 		s.Answer = storeapi.Answer{Codec: s.Answer.Codec, Size: int64(len(s.Answer.Body)), Digest: sha256.Sum256(s.Answer.Body)}
 	}
-	steps := slices.DeleteFunc(slices.Clone(j.p.Steps), func(other Step) bool { return other.Name == s.Name })
+	steps := slices.DeleteFunc(slices.Clone(j.progress.Steps), func(other Step) bool { return other.Name == s.Name })
 	return append(steps, *s)
 }
 
-// Drop removes a step that was begun and has certainly done nothing.
-func (j *Journal) Drop(name string) int64 {
+// DropStep removes a step that was begun and has certainly done nothing.
+func (j *Journal) DropStep(name string) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.p.Steps = slices.DeleteFunc(slices.Clone(j.p.Steps), func(s Step) bool { return s.Name == name })
+	j.progress.Steps = slices.DeleteFunc(slices.Clone(j.progress.Steps), func(s Step) bool { return s.Name == name })
 	j.order++
 	return j.order
 }
@@ -138,8 +138,8 @@ func (j *Journal) Drop(name string) int64 {
 func (j *Journal) Unasked() (names []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for i := range j.p.Steps {
-		if name := j.p.Steps[i].Name; !j.asked[name] {
+	for i := range j.progress.Steps {
+		if name := j.progress.Steps[i].Name; !j.asked[name] {
 			names = append(names, name)
 		}
 	}
@@ -174,7 +174,7 @@ func (j *Journal) Unsaved(order int64) (*storeapi.Answer, int64, error) {
 	if j.err != nil || j.saved >= order {
 		return nil, 0, j.err
 	}
-	progress, err := j.p.Answer(j.order)
+	progress, err := j.progress.Answer(j.order)
 	return progress, j.order, err
 }
 
@@ -189,7 +189,7 @@ func (j *Journal) Saved(order int64) {
 func (j *Journal) Reopened() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.p.Reopened
+	return j.progress.Reopened
 }
 
 // CountFrom changes the attempt after which tries are counted. It returns the order of the journal
@@ -200,7 +200,7 @@ func (j *Journal) CountFrom(from func(now int) int) (int64, error) {
 	if j.err != nil {
 		return 0, j.err
 	}
-	j.p.Reopened = from(j.p.Reopened)
+	j.progress.Reopened = from(j.progress.Reopened)
 	j.order++
 	return j.order, nil
 }
@@ -210,12 +210,12 @@ func (j *Journal) CountFrom(from func(now int) int) (int64, error) {
 func (j *Journal) PutInput(input *storeapi.Answer, plan []string) (order int64, needed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.err != nil || j.p.Input.Codec != "" {
+	if j.err != nil || j.progress.Input.Codec != "" {
 		return 0, false
 	}
-	j.p.Input = *input
-	if j.p.Plan == nil {
-		j.p.Plan = plan
+	j.progress.Input = *input
+	if j.progress.Plan == nil {
+		j.progress.Plan = plan
 	}
 	j.order++
 	return j.order, true
@@ -229,22 +229,22 @@ func (j *Journal) Propose(s *Step) (*storeapi.Answer, int64, error) {
 	if j.err != nil {
 		return nil, 0, j.err
 	}
-	p := j.p
-	p.Steps = j.with(s)
-	j.inTx = len(s.Answer.Body)
+	p := j.progress
+	p.Steps = j.stepsWith(s)
+	j.txBytes = len(s.Answer.Body)
 	j.order++
 	progress, err := p.Answer(j.order)
 	return progress, j.order, err
 }
 
 // Decide puts the step into the journal if the store has it. The stored progress does not have
-// steps that ended after propose.
+// steps that ended after Propose.
 func (j *Journal) Decide(s *Step, order int64, kept bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.inTx = 0
+	j.txBytes = 0
 	if kept {
-		j.p.Steps = append(slices.Clone(j.p.Steps), *s)
+		j.progress.Steps = append(slices.Clone(j.progress.Steps), *s)
 		j.saved = max(j.saved, order)
 	}
 }

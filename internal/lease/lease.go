@@ -11,7 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/lifetime"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // ErrMaxRun means that an attempt ran longer than its policy allows.
@@ -19,10 +19,10 @@ var ErrMaxRun = errors.New("the attempt ran longer than MaxRun")
 
 // Holder is the attempt that has a lease.
 type Holder interface {
-	// Lose ends the work: its lease was lost ([storeapi.ErrLeaseLost]), its time is over
+	// StopWork ends the work: its lease was lost ([storeapi.ErrLeaseLost]), its time is over
 	// ([ErrMaxRun]), or the engine ends. It is called once at most, under the keeper's lock, so it
 	// must not block.
-	Lose(cause error)
+	StopWork(cause error)
 }
 
 // Lease is the lease of one attempt. Only the methods of a [Keeper] use it after Add.
@@ -34,10 +34,10 @@ type Lease struct {
 	holder Holder
 	work   context.Context // for the trace
 
-	until, beatAt, boundAt time.Time
-	extending              bool
-	next                   time.Time // when the keeper has to act
-	index                  int       // in the queue; -1: ended or lost
+	heldUntil, beatAt, boundAt time.Time
+	extending                  bool
+	next                       time.Time // when the keeper has to act
+	index                      int       // in the queue; -1: ended or lost
 }
 
 // Start sets the lease of a claim that was sent at sent. The key must not change. It is believed in
@@ -45,20 +45,20 @@ type Lease struct {
 // of the work, for the trace.
 func (l *Lease) Start(key *storeapi.StoreKey, owner storeapi.Owner, fence storeapi.Fence, length, maxRun time.Duration, sent time.Time, work context.Context, holder Holder) { //nolint:revive // ctx is not for a call
 	l.key, l.owner, l.fence, l.length, l.holder, l.work = key, owner, fence, length, holder, work
-	l.until = sent.Add(length - length/10)
+	l.heldUntil = sent.Add(length - length/10)
 	l.beatAt = sent.Add(length / 3)
 	l.boundAt = sent.Add(maxRun)
 }
 
 // Expired reports whether the lease is over before it was kept at all.
-func (l *Lease) Expired() bool { return !time.Now().Before(l.until) }
+func (l *Lease) Expired() bool { return !time.Now().Before(l.heldUntil) }
 
 // Bound returns when heartbeats end.
 func (l *Lease) Bound() time.Time { return l.boundAt }
 
-// due returns when the keeper next has to act for l.
-func (l *Lease) due() time.Time {
-	next := l.until
+// nextAction returns when the keeper next has to act for l.
+func (l *Lease) nextAction() time.Time {
+	next := l.heldUntil
 	if l.boundAt.Before(next) {
 		next = l.boundAt
 	}
@@ -74,9 +74,9 @@ func (l *Lease) due() time.Time {
 // The Extend calls run in goroutines of their own, so that a store that hangs does not delay the
 // end of the work.
 type Keeper struct {
-	store *storecall.Store
-	life  *lifetime.Life
-	kick  chan struct{}
+	store   *storecall.Store
+	life    *lifetime.Life
+	wakeups chan struct{}
 
 	mu      sync.Mutex
 	queue   queue // ordered by next
@@ -87,7 +87,7 @@ type Keeper struct {
 
 // New returns a Keeper.
 func New(store *storecall.Store, life *lifetime.Life) *Keeper {
-	return &Keeper{store: store, life: life, kick: make(chan struct{}, 1)}
+	return &Keeper{store: store, life: life, wakeups: make(chan struct{}, 1)}
 }
 
 // Add starts the heartbeats of l. It returns false, and does not, once the keeper has been stopped.
@@ -98,7 +98,7 @@ func (k *Keeper) Add(l *Lease) bool {
 		l.index = -1
 		return false
 	}
-	l.next = l.due()
+	l.next = l.nextAction()
 	heap.Push(&k.queue, l)
 	switch {
 	case !k.running:
@@ -125,21 +125,21 @@ func (k *Keeper) Stop() {
 	k.stopped = true
 	for _, l := range k.queue {
 		l.index = -1
-		l.holder.Lose(lifetime.ErrClosed)
+		l.holder.StopWork(lifetime.ErrClosed)
 	}
 	k.queue = nil
 	k.wake()
 }
 
-// Left returns how long the lease is believed in without a further reply of the store; zero if it
-// has ended or was lost.
-func (k *Keeper) Left(l *Lease) time.Duration {
+// TimeLeft returns how long the lease is believed in without a further reply of the store; zero if
+// it has ended or was lost.
+func (k *Keeper) TimeLeft(l *Lease) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.index < 0 {
 		return 0
 	}
-	return max(time.Until(l.until), 0)
+	return max(time.Until(l.heldUntil), 0)
 }
 
 // Extend renews the lease now, once. more has what the call asks for besides the lease.
@@ -150,7 +150,7 @@ func (k *Keeper) Extend(ctx context.Context, l *Lease, more storeapi.ExtendReque
 	if !live {
 		return storeapi.ErrLeaseLost
 	}
-	if err := k.extend(ctx, l, time.Now(), more); err != nil {
+	if err := k.callExtend(ctx, l, time.Now(), more); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -163,7 +163,7 @@ func (k *Keeper) Extend(ctx context.Context, l *Lease, more storeapi.ExtendReque
 
 func (k *Keeper) wake() {
 	select {
-	case k.kick <- struct{}{}:
+	case k.wakeups <- struct{}{}:
 	default:
 	}
 }
@@ -172,14 +172,14 @@ func (k *Keeper) run() {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
-		next, more := k.tick(time.Now())
+		next, more := k.handleDue(time.Now())
 		if !more {
 			return
 		}
 		t.Reset(time.Until(next))
 		select {
 		case <-t.C:
-		case <-k.kick:
+		case <-k.wakeups:
 		case <-k.life.Context().Done():
 			// Shutdown: every attempt has ended, or its context has. Nothing is left to look after.
 			k.mu.Lock()
@@ -190,8 +190,9 @@ func (k *Keeper) run() {
 	}
 }
 
-// tick does what is due and returns when to call it again. more is false if no attempt is live.
-func (k *Keeper) tick(now time.Time) (next time.Time, more bool) {
+// handleDue does what is due and returns when to call it again. more is false if no attempt is
+// live.
+func (k *Keeper) handleDue(now time.Time) (next time.Time, more bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.queue) > 0 && !k.queue[0].next.After(now) {
@@ -199,13 +200,13 @@ func (k *Keeper) tick(now time.Time) (next time.Time, more bool) {
 		switch {
 		case !l.boundAt.After(now):
 			heap.Pop(&k.queue)
-			l.holder.Lose(ErrMaxRun)
-		case !l.until.After(now):
+			l.holder.StopWork(ErrMaxRun)
+		case !l.heldUntil.After(now):
 			heap.Pop(&k.queue)
-			l.holder.Lose(storeapi.ErrLeaseLost)
+			l.holder.StopWork(storeapi.ErrLeaseLost)
 		default:
 			l.extending = true // also if the engine has ended and no call is made
-			k.life.Go(func() { k.beat(l, now) })
+			k.life.Go(func() { k.sendHeartbeat(l, now) })
 			k.reorder(l)
 		}
 	}
@@ -219,13 +220,13 @@ func (k *Keeper) tick(now time.Time) (next time.Time, more bool) {
 
 // reorder moves l to its place in the queue after its times have changed.
 func (k *Keeper) reorder(l *Lease) {
-	l.next = l.due()
+	l.next = l.nextAction()
 	heap.Fix(&k.queue, l.index)
 }
 
-// beat extends the lease, and sets the time of the next heartbeat.
-func (k *Keeper) beat(l *Lease, sent time.Time) {
-	err := k.extend(k.life.Context(), l, sent, storeapi.ExtendRequest{})
+// sendHeartbeat extends the lease, and sets the time of the next heartbeat.
+func (k *Keeper) sendHeartbeat(l *Lease, sent time.Time) {
+	err := k.callExtend(k.life.Context(), l, sent, storeapi.ExtendRequest{})
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l.extending = false
@@ -239,12 +240,12 @@ func (k *Keeper) beat(l *Lease, sent time.Time) {
 	k.wake()
 }
 
-// extend makes one Extend call and applies its result. The new lease counts from when the call was
-// sent, since the store counts from then or later.
-func (k *Keeper) extend(ctx context.Context, l *Lease, sent time.Time, more storeapi.ExtendRequest) error {
+// callExtend makes one Extend call and applies its result. The new lease counts from when the call
+// was sent, since the store counts from then or later.
+func (k *Keeper) callExtend(ctx context.Context, l *Lease, sent time.Time, more storeapi.ExtendRequest) error {
 	more.Key, more.Owner, more.Fence, more.Lease = *l.key, l.owner, l.fence, l.length
 	k.mu.Lock()
-	until := l.until
+	until := l.heldUntil
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, max(time.Until(until), 0))
 	defer cancel()
@@ -255,13 +256,13 @@ func (k *Keeper) extend(ctx context.Context, l *Lease, sent time.Time, more stor
 	switch {
 	case l.index < 0: // ended or lost meanwhile
 	case err == nil:
-		if end := sent.Add(l.length - l.length/10); end.After(l.until) {
+		if end := sent.Add(l.length - l.length/10); end.After(l.heldUntil) {
 			// Of two calls the later one counts.
-			l.until, l.beatAt = end, sent.Add(l.length/3)
+			l.heldUntil, l.beatAt = end, sent.Add(l.length/3)
 		}
 	case errors.Is(err, storeapi.ErrLeaseLost):
 		heap.Remove(&k.queue, l.index)
-		l.holder.Lose(storeapi.ErrLeaseLost)
+		l.holder.StopWork(storeapi.ErrLeaseLost)
 	}
 	return err
 }

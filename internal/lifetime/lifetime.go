@@ -20,7 +20,7 @@ var ErrStoreHangs = errors.New("retrysafe: shutdown: calls of the store have not
 type Life struct {
 	mu     sync.Mutex
 	closed bool
-	n      int
+	count  int
 	idle   chan struct{} // made by Close; closed when n is zero
 
 	closing chan struct{} // closed by Close
@@ -50,23 +50,23 @@ func (l *Life) Enter() bool {
 	if l.closed {
 		return false
 	}
-	l.n++
+	l.count++
 	return true
 }
 
-// Stay counts one more for work that is already counted. It works after Close too.
-func (l *Life) Stay() {
+// EnterAgain counts one more for work that is already counted. It works after Close too.
+func (l *Life) EnterAgain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.n++
+	l.count++
 }
 
 // Leave counts one less.
 func (l *Life) Leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.n--
-	if l.n == 0 && l.idle != nil {
+	l.count--
+	if l.count == 0 && l.idle != nil {
 		close(l.idle)
 		l.idle = nil
 	}
@@ -76,7 +76,7 @@ func (l *Life) Leave() {
 func (l *Life) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.n
+	return l.count
 }
 
 // Closing returns a channel that is closed when Close is called.
@@ -100,7 +100,7 @@ func (l *Life) Close() <-chan struct{} {
 		l.closed = true
 		close(l.closing)
 	}
-	if l.n == 0 {
+	if l.count == 0 {
 		through := make(chan struct{})
 		close(through)
 		return through

@@ -101,15 +101,37 @@ const InClone = `go() { if [ "$1" != mod ]; then command go "$@"; fi; }
 set -e
 `
 
-// Read returns the text of a page of docs, with addresses replaced by those of the test.
-func Read(t *testing.T, root, page string, addresses ...string) string {
+// Read returns the text of a section of a page of docs (see Section), with addresses replaced by
+// those of the test.
+func Read(t *testing.T, root, page, section string, addresses ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", page)) //nolint:gosec // a test names it
+	b, err := os.ReadFile(filepath.Join(root, "docs", page)) //nolint:gosec // a test names it
 	assert.NoError(t, err, "the page")
+	text := Section(string(b), section)
+	assert.True(t, text != "", "docs/%s has the section %s", page, section)
 	for i := 0; i+1 < len(addresses); i += 2 {
-		assert.True(t, strings.Contains(string(text), addresses[i]), "the page has %s", addresses[i])
+		assert.True(t, strings.Contains(text, addresses[i]), "the page has %s", addresses[i])
 	}
-	return strings.NewReplacer(addresses...).Replace(string(text))
+	return strings.NewReplacer(addresses...).Replace(text)
+}
+
+// Section returns the part of a page below a heading of the second level, up to the next heading of
+// that level. Lines of code are no headings.
+func Section(page, title string) string {
+	var b strings.Builder
+	code, inside := false, false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		if !code && strings.HasPrefix(line, "## ") {
+			inside = strings.TrimSpace(line) == "## "+title
+		}
+		if inside {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // Env returns an environment in which programs use no proxy, have no secret or store of the
@@ -118,8 +140,8 @@ func Env(env ...string) []string {
 	return append(append(os.Environ(), "NO_PROXY=*", "RETRYSAFE_STORE=", "RETRYSAFE_SECRET=", "GOWORK="), env...)
 }
 
-// HowTo runs a page of docs/howto in dir, a directory of internal/worktree, to the letter but for
-// the addresses.
+// HowTo runs the steps of a page or a section in dir, a directory of internal/worktree, to the
+// letter but for the addresses.
 func HowTo(t *testing.T, page, dir string, env []string) {
 	t.Helper()
 	steps := Steps(page)

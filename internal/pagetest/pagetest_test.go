@@ -16,3 +16,11 @@ func TestStepsOfAPage(t *testing.T) {
 		assert.True(t, !pagetest.SeenAs(other, steps[1].Seen), "something else: %q", other)
 	}
 }
+
+func TestSectionOfAPage(t *testing.T) {
+	t.Parallel()
+	page := "# Page\n\n## One\n\na\n\n```bash\n## no heading\n```\n\n### Below\n\n## Two\n\nb\n"
+	assert.Equal(t, pagetest.Section(page, "One"), "## One\n\na\n\n```bash\n## no heading\n```\n\n### Below\n\n", "a section")
+	assert.Equal(t, pagetest.Section(page, "Two"), "## Two\n\nb\n", "the last section")
+	assert.Equal(t, pagetest.Section(page, "no heading"), "", "no section")
+}

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Acquire decides on req for the row cur (zero: absent) at the store's time now. floor is the
@@ -21,12 +21,12 @@ func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReq
 	if req.Finish != nil && !req.Finish.State.Finished() {
 		return cur, 0, false, fmt.Errorf("retrysafe: Acquire that finishes with state %v; use completed or failed", req.Finish.State)
 	}
-	if status = decide(&cur, now, req); status != storeapi.StatusAcquired {
+	if status = decideAcquire(&cur, now, req); status != storeapi.StatusAcquired {
 		return cur, status, false, nil
 	}
 	absent := cur.Absent(now)
 	if cur.State == storeapi.StateInProgress && cur.Owner == req.Owner && !absent {
-		cur.renew(now, Span(req.Lease))
+		cur.renewLease(now, ToMicros(req.Lease))
 		// A late copy of this repeated call must also find the record.
 		cur.NotAfter = max(cur.NotAfter, notAfter)
 		return cur, status, true, nil
@@ -34,16 +34,16 @@ func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReq
 	next = Row{
 		State: storeapi.StateInProgress, OnDoubt: cmp.Or(req.OnDoubt, storeapi.Refuse), Attempt: 1, Owner: req.Owner,
 		Fence: max(cur.Fence+1, floor+1, storeapi.Fence(max(now, 0))),
-		Asks:  req.Asks, Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention), NotAfter: notAfter,
+		Asks:  req.Asks, Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: ToMicros(req.Retention), NotAfter: notAfter,
 		Created: now, Updated: now,
 	}
 	if !absent {
 		next.inheritFields(&cur, now, req)
 	}
 	if req.Finish != nil {
-		next.finish(now, req)
+		next.setFinished(now, req)
 	} else {
-		next.renew(now, Span(req.Lease))
+		next.renewLease(now, ToMicros(req.Lease))
 	}
 	return next, status, true, nil
 }
@@ -52,7 +52,7 @@ func Acquire(cur Row, now Micros, floor storeapi.Fence, req *storeapi.AcquireReq
 func (r *Row) inheritFields(cur *Row, now Micros, req *storeapi.AcquireRequest) {
 	r.Attempt = cur.Attempt + 1
 	r.Created, r.Issued, r.LastError = cur.Created, cur.Issued, cur.LastError
-	if cur.unfinished() {
+	if cur.isUnfinished() {
 		r.Answer = cur.Answer
 		if req.Asks && cur.State == storeapi.StateInProgress {
 			r.DoubtBegan = cur.doubtSince(now)
@@ -80,14 +80,14 @@ func Finished(rec *storeapi.Record, req *storeapi.AcquireRequest) storeapi.Statu
 	row := Row{
 		State: rec.State, OnDoubt: rec.OnDoubt, Owner: rec.Owner, Fence: rec.Fence, Issued: rec.Issued, Fingerprint: rec.Fingerprint, Binding: rec.Binding,
 	}
-	if status := decide(&row, 0, req); rec.State.Finished() && status != storeapi.StatusAcquired {
+	if status := decideAcquire(&row, 0, req); rec.State.Finished() && status != storeapi.StatusAcquired {
 		return status
 	}
 	return 0
 }
 
-// decide is the table of docs/design.md; the first match decides.
-func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status {
+// decideAcquire is the table of docs/architecture.md; the first match decides.
+func decideAcquire(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status {
 	absent, mine := cur.Absent(now), cur.Owner == req.Owner
 	live := cur.State == storeapi.StateInProgress && cur.LeaseEnd > now
 	switch {
@@ -105,13 +105,13 @@ func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status 
 		return decideIfFence(cur, live, mine, req)
 	case len(cur.Binding) > 0 && len(req.Binding) > 0 && !bytes.Equal(cur.Binding, req.Binding):
 		return storeapi.StatusPrincipalChanged
-	case mismatch(cur.Fingerprint, req.Fingerprint):
+	case fingerprintsDiffer(cur.Fingerprint, req.Fingerprint):
 		return storeapi.StatusMismatch
 	case cur.State.Finished():
 		return storeapi.StatusFinished
 	case cur.State != storeapi.StateInProgress: // released or issued
 		return storeapi.StatusAcquired
-	case mine && !cur.abandoned():
+	case mine && !cur.isPutInDoubt():
 		return storeapi.StatusAcquired
 	case mine:
 		return storeapi.StatusInDoubt
@@ -127,7 +127,7 @@ func decide(cur *Row, now Micros, req *storeapi.AcquireRequest) storeapi.Status 
 // record, since a caller may have seen it.
 func decideIfFence(cur *Row, live, mine bool, req *storeapi.AcquireRequest) storeapi.Status {
 	switch {
-	case mine && cur.State == storeapi.StateInProgress && !cur.abandoned():
+	case mine && cur.State == storeapi.StateInProgress && !cur.isPutInDoubt():
 		return storeapi.StatusAcquired // a repeated call of the owner that acquired it
 	case cur.Fence != req.IfFence:
 		return storeapi.StatusFenceChanged
@@ -139,9 +139,9 @@ func decideIfFence(cur *Row, live, mine bool, req *storeapi.AcquireRequest) stor
 	return storeapi.StatusAcquired
 }
 
-// mismatch compares fingerprints. Their first byte is the version of the algorithm; fingerprints of
-// different versions cannot be compared.
-func mismatch(a, b []byte) bool {
+// fingerprintsDiffer compares fingerprints. Their first byte is the version of the algorithm;
+// fingerprints of different versions cannot be compared.
+func fingerprintsDiffer(a, b []byte) bool {
 	return len(a) > 0 && len(b) > 0 && a[0] == b[0] && !bytes.Equal(a, b)
 }
 
@@ -150,7 +150,7 @@ func mismatch(a, b []byte) bool {
 func FinishRow(req *storeapi.AcquireRequest) Row {
 	r := Row{
 		State: req.Finish.State, OnDoubt: storeapi.Refuse, Answer: req.Finish.Answer,
-		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: Span(req.Retention),
+		Fingerprint: req.Fingerprint, Binding: req.Binding, Retention: ToMicros(req.Retention),
 	}
 	if req.OnDoubt == storeapi.Reexecute {
 		r.OnDoubt = storeapi.Reexecute
@@ -162,12 +162,12 @@ func FinishRow(req *storeapi.AcquireRequest) Row {
 	return r
 }
 
-// finish makes a new row that of finished work.
-func (r *Row) finish(now Micros, req *storeapi.AcquireRequest) {
+// setFinished makes a new row that of finished work.
+func (r *Row) setFinished(now Micros, req *storeapi.AcquireRequest) {
 	won := *r
 	*r = FinishRow(req)
 	r.Owner, r.Fence, r.Attempt, r.Created, r.Issued = won.Owner, won.Fence, won.Attempt, won.Created, won.Issued
-	r.end(now, r.Retention)
+	r.startRetention(now, r.Retention)
 }
 
 // OwnFinish returns a copy of f that shares no memory with it, or nil.
@@ -185,7 +185,7 @@ func Issue(cur Row, now Micros, req *storeapi.IssueRequest) (next Row, status st
 	if cur.Absent(now) {
 		return Row{
 			State: storeapi.StateIssued, OnDoubt: storeapi.Refuse, Issued: true, Owner: req.Owner, Fence: cur.Fence,
-			Created: now, Updated: now, Expires: after(now, Span(req.Retention)),
+			Created: now, Updated: now, Expires: expiryAfter(now, ToMicros(req.Retention)),
 		}, storeapi.StatusAcquired, true
 	}
 	if cur.State == storeapi.StateIssued && cur.Owner == req.Owner {

@@ -5,22 +5,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Charge counts what the request says, or refuses it; after a refusal there is nothing to write. It
 // does not change memory that cur refers to.
 func Charge(cur Usage, now Micros, req *storeapi.ChargeRequest) (next Usage, charged storeapi.Charged, write bool) {
 	t := TermsOf(req)
-	next = cur.at(now)
-	if wait := next.wait(now, &t); wait > 0 {
+	next = cur.withoutExpired(now)
+	if wait := next.waitTime(now, &t); wait > 0 {
 		return cur, storeapi.Charged{After: time.Duration(wait) * time.Microsecond}, false
 	}
 	if t.Every > 0 {
-		next.cells(now, t.Every, t.Keys)
+		next.addToRate(now, t.Every, t.Keys)
 	}
-	next.add(t.ends(now), t.Keys, func(b *Bucket) *int64 { return &b.Keys })
-	next.add(t.ends(now), t.Bytes, func(b *Bucket) *int64 { return &b.Bytes })
+	next.addToBucket(t.bucketEnd(now), t.Keys, func(b *Bucket) *int64 { return &b.Keys })
+	next.addToBucket(t.bucketEnd(now), t.Bytes, func(b *Bucket) *int64 { return &b.Bytes })
 	return next, storeapi.Charged{OK: true}, true
 }
 
@@ -44,7 +44,7 @@ const bucketsFor = 16
 // TermsOf returns the terms of a valid request.
 func TermsOf(req *storeapi.ChargeRequest) Terms {
 	l := &req.Limits
-	t := Terms{Keys: req.Keys, Bytes: req.Bytes, For: min(Span(req.For), never), Width: 1, Live: max(0, l.Live), Stored: max(0, l.Bytes)}
+	t := Terms{Keys: req.Keys, Bytes: req.Bytes, For: min(ToMicros(req.For), never), Width: 1, Live: max(0, l.Live), Stored: max(0, l.Bytes)}
 	for t.Width*2 <= t.For/bucketsFor {
 		t.Width *= 2
 	}
@@ -60,13 +60,13 @@ func TermsOf(req *storeapi.ChargeRequest) Terms {
 	return t
 }
 
-// ends returns the end of the bucket for what is counted now.
-func (t *Terms) ends(now Micros) Micros {
+// bucketEnd returns the end of the bucket for what is counted now.
+func (t *Terms) bucketEnd(now Micros) Micros {
 	return min((now+t.For+t.Width-1)/t.Width*t.Width, never)
 }
 
-// at returns a copy of u without what has expired.
-func (u *Usage) at(now Micros) (left Usage) {
+// withoutExpired returns a copy of u without what has expired.
+func (u *Usage) withoutExpired(now Micros) (left Usage) {
 	for _, r := range u.Rates {
 		if r.Next > now {
 			left.Rates = append(left.Rates, r)
@@ -82,12 +82,12 @@ func (u *Usage) at(now Micros) (left Usage) {
 
 // Bounds of the time after which a caller that was refused because of live keys should retry.
 const (
-	soonest Micros = 1e6
-	latest  Micros = 60e6
+	minWait Micros = 1e6
+	maxWait Micros = 60e6
 )
 
-// wait returns how long new keys have to wait; zero: not at all.
-func (u *Usage) wait(now Micros, t *Terms) (wait Micros) {
+// waitTime returns how long new keys have to wait; zero: not at all.
+func (u *Usage) waitTime(now Micros, t *Terms) (wait Micros) {
 	if t.Keys <= 0 {
 		return 0
 	}
@@ -102,15 +102,15 @@ func (u *Usage) wait(now Micros, t *Terms) (wait Micros) {
 		}
 	}
 	if t.Live > 0 && keys+t.Keys > t.Live {
-		wait = max(wait, min(max(firstKey-now, soonest), latest))
+		wait = max(wait, min(max(firstKey-now, minWait), maxWait))
 	}
 	if t.Stored > 0 && bytes >= t.Stored {
-		wait = max(wait, min(max(firstByte-now, soonest), latest))
+		wait = max(wait, min(max(firstByte-now, minWait), maxWait))
 	}
 	if t.Every > 0 {
-		wait = max(wait, u.next(now, t.Every)+t.Keys*t.Every-now-t.Room)
-		if len(u.Rates) >= mostRates && !u.has(t.Every) {
-			wait = max(wait, soonest)
+		wait = max(wait, u.nextArrival(now, t.Every)+t.Keys*t.Every-now-t.Room)
+		if len(u.Rates) >= mostRates && !u.hasRate(t.Every) {
+			wait = max(wait, minWait)
 		}
 	}
 	return wait
@@ -119,12 +119,13 @@ func (u *Usage) wait(now Micros, t *Terms) (wait Micros) {
 // mostRates is how many different rates of a tenant are counted at once. It limits what is stored.
 const mostRates = 256
 
-func (u *Usage) has(every Micros) bool {
+func (u *Usage) hasRate(every Micros) bool {
 	return slices.ContainsFunc(u.Rates, func(r Rate) bool { return r.Every == every })
 }
 
-// next returns the theoretical arrival time of a rate: now, unless keys came before their time.
-func (u *Usage) next(now, every Micros) Micros {
+// nextArrival returns the theoretical arrival time of a rate: now, unless keys came before their
+// time.
+func (u *Usage) nextArrival(now, every Micros) Micros {
 	for _, r := range u.Rates {
 		if r.Every == every {
 			return max(r.Next, now)
@@ -133,9 +134,9 @@ func (u *Usage) next(now, every Micros) Micros {
 	return now
 }
 
-// cells counts keys of a rate, or gives them back.
-func (u *Usage) cells(now, every Micros, keys int64) {
-	next := u.next(now, every) + keys*every
+// addToRate counts keys of a rate, or gives them back.
+func (u *Usage) addToRate(now, every Micros, keys int64) {
+	next := u.nextArrival(now, every) + keys*every
 	for i := range u.Rates {
 		if u.Rates[i].Every != every {
 			continue
@@ -150,9 +151,9 @@ func (u *Usage) cells(now, every Micros, keys int64) {
 	}
 }
 
-// add counts n in the bucket that ends then. A negative n is taken from that bucket and those
-// before it, the last first, and never makes one negative.
-func (u *Usage) add(ends Micros, n int64, of func(*Bucket) *int64) {
+// addToBucket counts n in the bucket that ends then. A negative n is taken from that bucket and
+// those before it, the last first, and never makes one negative.
+func (u *Usage) addToBucket(ends Micros, n int64, of func(*Bucket) *int64) {
 	at := 0
 	for at < len(u.Buckets) && u.Buckets[at].Ends < ends {
 		at++

@@ -6,7 +6,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // The clauses of the contract are tested through stores. These tests cover what a store cannot be

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // The packed form, version 1, for stores that keep one value for each key. All numbers are
@@ -117,22 +117,22 @@ func ParseRow(b []byte) (Row, error) {
 		*t = int64(binary.BigEndian.Uint64(b[32+8*i:])) //nolint:gosec // two's complement is the format
 	}
 	p := parser{rest: b[headSize+timesSize:]}
-	r.Fingerprint = p.nilable(f&flagNilPrint != 0, p.short())
-	r.Binding = p.nilable(f&flagNilBind != 0, p.short())
-	r.Cause = string(p.short())
-	r.LastError = string(p.take(p.length(2)))
-	if err := r.ParseWorked(p.short()); err != nil {
+	r.Fingerprint = p.restoreNil(f&flagNilPrint != 0, p.readShort())
+	r.Binding = p.restoreNil(f&flagNilBind != 0, p.readShort())
+	r.Cause = string(p.readShort())
+	r.LastError = string(p.readBytes(p.readLength(2)))
+	if err := r.ParseWorked(p.readShort()); err != nil {
 		return Row{}, err
 	}
-	r.Answer.Codec = string(p.short())
-	r.Answer.Size = int64(p.uint(8)) //nolint:gosec // two's complement is the format
+	r.Answer.Codec = string(p.readShort())
+	r.Answer.Size = int64(p.readUint(8)) //nolint:gosec // two's complement is the format
 	if f&flagDigest != 0 {
-		copy(r.Answer.Digest[:], p.take(len(r.Answer.Digest)))
-		p.bad = p.bad || !r.hasDigest() // each record has a single packed form
+		copy(r.Answer.Digest[:], p.readBytes(len(r.Answer.Digest)))
+		p.damaged = p.damaged || !r.hasDigest() // each record has a single packed form
 	}
 	r.Answer.Kept = f&flagKept != 0
-	r.Answer.Body = p.nilable(f&flagNilBody != 0, p.take(len(p.rest)))
-	if p.bad {
+	r.Answer.Body = p.restoreNil(f&flagNilBody != 0, p.readBytes(len(p.rest)))
+	if p.damaged {
 		return Row{}, errors.New("retrysafe: packed record is damaged: a length does not fit")
 	}
 	return r, nil
@@ -141,13 +141,13 @@ func ParseRow(b []byte) (Row, error) {
 // parser takes fields from the front. After the first one that does not fit, bad is set and all
 // fields are empty.
 type parser struct {
-	rest []byte
-	bad  bool
+	rest    []byte
+	damaged bool
 }
 
-func (p *parser) take(n int) []byte {
-	if p.bad || n > len(p.rest) {
-		p.bad = true
+func (p *parser) readBytes(n int) []byte {
+	if p.damaged || n > len(p.rest) {
+		p.damaged = true
 		return nil
 	}
 	out := p.rest[:n]
@@ -155,23 +155,23 @@ func (p *parser) take(n int) []byte {
 	return out
 }
 
-func (p *parser) uint(n int) (v uint64) {
-	for _, c := range p.take(n) {
+func (p *parser) readUint(n int) (v uint64) {
+	for _, c := range p.readBytes(n) {
 		v = v<<8 | uint64(c)
 	}
 	return v
 }
 
-func (p *parser) short() []byte { return p.take(p.length(1)) }
+func (p *parser) readShort() []byte { return p.readBytes(p.readLength(1)) }
 
-// length reads a length of one or two bytes.
-func (p *parser) length(n int) int { return int(p.uint(n)) } //nolint:gosec // at most 65535
+// readLength reads a length of one or two bytes.
+func (p *parser) readLength(n int) int { return int(p.readUint(n)) } //nolint:gosec // at most 65535
 
-// nilable distinguishes nil from empty; a nil field with bytes means damage. Appending to the
+// restoreNil distinguishes nil from empty; a nil field with bytes means damage. Appending to the
 // result does not change the bytes after it.
-func (p *parser) nilable(isNil bool, field []byte) []byte {
+func (p *parser) restoreNil(isNil bool, field []byte) []byte {
 	if isNil {
-		p.bad = p.bad || len(field) > 0
+		p.damaged = p.damaged || len(field) > 0
 		return nil
 	}
 	return field[:len(field):len(field)]

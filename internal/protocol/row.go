@@ -1,6 +1,6 @@
 // Package protocol is the state machine of a record: pure functions that take a record and a
 // request and return the next record and the answer. Every store that decides in Go uses it, so the
-// table of docs/design.md is implemented in one place.
+// table of docs/architecture.md is implemented in one place.
 package protocol
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Micros is a time or a duration of the store in microseconds; times count from the Unix epoch.
@@ -72,24 +72,24 @@ func (r *Row) doubtSince(now Micros) Micros {
 		return r.DoubtBegan
 	case !r.InDoubt(now):
 		return 0
-	case r.abandoned():
+	case r.isPutInDoubt():
 		return r.Updated
 	}
 	return r.LeaseEnd
 }
 
-func (r *Row) abandoned() bool { return r.State == storeapi.StateInProgress && r.LeaseEnd == 0 }
+func (r *Row) isPutInDoubt() bool { return r.State == storeapi.StateInProgress && r.LeaseEnd == 0 }
 
 // HasProgress reports whether an unfinished row has stored progress;
 // [storeapi.ListRequest].Progress selects such rows.
-func (r *Row) HasProgress() bool { return r.unfinished() && r.Answer.Codec != "" }
+func (r *Row) HasProgress() bool { return r.isUnfinished() && r.Answer.Codec != "" }
 
-// unfinished reports whether an attempt may have stored progress in place of the answer.
-func (r *Row) unfinished() bool {
+// isUnfinished reports whether an attempt may have stored progress in place of the answer.
+func (r *Row) isUnfinished() bool {
 	return r.State == storeapi.StateInProgress || r.State == storeapi.StateReleased
 }
 
-func (r *Row) holds(owner storeapi.Owner, fence storeapi.Fence) bool {
+func (r *Row) isHeldBy(owner storeapi.Owner, fence storeapi.Fence) bool {
 	return r.Owner == owner && r.Fence == fence
 }
 
@@ -116,47 +116,47 @@ func (r *Row) Record(key storeapi.StoreKey, now Micros) storeapi.Record {
 	return rec
 }
 
-// renew sets the lease. Under Refuse only a person removes the record while it is in progress.
+// renewLease sets the lease. Under Refuse only a person removes the record while it is in progress.
 // Under Reexecute its retention starts at the end of the lease, if no call comes.
-func (r *Row) renew(now, lease Micros) {
+func (r *Row) renewLease(now, lease Micros) {
 	r.LeaseEnd = now + lease
 	r.Updated = now
 	r.Expires = 0
 	if r.OnDoubt == storeapi.Reexecute {
-		r.Expires = after(r.LeaseEnd, r.Retention)
+		r.Expires = expiryAfter(r.LeaseEnd, r.Retention)
 	}
 }
 
-// end starts the retention.
-func (r *Row) end(now, retention Micros) {
+// startRetention starts the retention.
+func (r *Row) startRetention(now, retention Micros) {
 	if retention == 0 {
 		retention = r.Retention
 	}
 	r.LeaseEnd, r.Updated, r.Retention = 0, now, retention
-	r.Expires = after(now, retention)
+	r.Expires = expiryAfter(now, retention)
 }
 
 // Time converts m to a time, in UTC.
 func Time(m Micros) time.Time { return time.UnixMicro(m).UTC() }
 
-// Span converts d to microseconds, rounded up, so that a positive duration never becomes zero.
-func Span(d time.Duration) Micros {
+// ToMicros converts d to microseconds, rounded up, so that a positive duration never becomes zero.
+func ToMicros(d time.Duration) Micros {
 	if d > storeapi.Forever-time.Microsecond {
 		return forever // rounding up would overflow
 	}
 	return int64((d + time.Microsecond - 1) / time.Microsecond)
 }
 
-// after returns now + d as an expiry: zero (never) if d has no end or the sum would overflow.
-func after(now, d Micros) Micros {
+// expiryAfter returns now + d as an expiry: zero (never) if d has no end or the sum would overflow.
+func expiryAfter(now, d Micros) Micros {
 	if d >= forever-now {
 		return 0
 	}
 	return now + d
 }
 
-// clip limits texts for operators, so that they cannot make a record too large.
-func clip(s string, most int) string {
+// clipText limits texts for operators, so that they cannot make a record too large.
+func clipText(s string, most int) string {
 	if len(s) > most {
 		s = s[:most]
 	}
@@ -165,7 +165,7 @@ func clip(s string, most int) string {
 
 // Clip limits the length of a record's texts for people.
 func Clip(cause, lastError string) (string, string) {
-	return clip(cause, maxCause), clip(lastError, maxLastError)
+	return clipText(cause, maxCause), clipText(lastError, maxLastError)
 }
 
 const (

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Usage has the counts of one tenant. The zero Usage counts nothing.
@@ -91,7 +91,7 @@ func ParseUsage(b []byte) (u Usage, err error) {
 	if b[0] != usageVersion {
 		return u, fmt.Errorf("the counts of a tenant have version %d, and this build reads version %d; update this program", b[0], usageVersion)
 	}
-	damaged := errors.New("the counts of a tenant are damaged; remove them, and counting begins anew")
+	damaged := errors.New("the counts of a tenant are damaged; remove them, and counting begins again")
 	if len(b) < usageHead {
 		return u, damaged
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // TestWalk makes long random sequences of calls on one key, like three callers and an operator

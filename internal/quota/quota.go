@@ -10,7 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/lifetime"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // ErrTooManyKeys means that a tenant is over its limits. Nothing was stored.
@@ -41,8 +41,8 @@ func New(store *storecall.Store, life *lifetime.Life) *Quotas {
 	return &Quotas{store: store, life: life, slots: make(chan struct{}, chargesAtOnce)}
 }
 
-// limiting is what limits need of a store that has the records.
-type limiting interface {
+// limitingStore is what limits need of a store that has the records.
+type limitingStore interface {
 	storeapi.Limiter
 	storecall.Looker
 }
@@ -50,12 +50,12 @@ type limiting interface {
 // Reservation is what a call has counted for its key before it is known whether the key begins.
 // Only one goroutine uses it at a time. Nil means that nothing is counted.
 type Reservation struct {
-	quotas   *Quotas
-	store    storeapi.Limiter
-	req      storeapi.ChargeRequest
-	counted  bool      // false if the key was known, or the call is inside other work
-	at       time.Time // when it was charged
-	finished bool
+	quotas    *Quotas
+	store     storeapi.Limiter
+	req       storeapi.ChargeRequest
+	counted   bool      // false if the key was known, or the call is inside other work
+	chargedAt time.Time // when it was charged
+	finished  bool
 }
 
 // Limited reports whether limits limit anything.
@@ -73,7 +73,7 @@ func (q *Quotas) Reserve(ctx context.Context, records any, key storeapi.StoreKey
 	if !Limited(&req.Limits) {
 		return nil, 0, nil
 	}
-	store, ok := records.(limiting)
+	store, ok := records.(limitingStore)
 	if !ok {
 		return nil, 0, ErrNoLimiter
 	}
@@ -82,14 +82,14 @@ func (q *Quotas) Reserve(ctx context.Context, records any, key storeapi.StoreKey
 	if inside {
 		return r, 0, nil
 	}
-	known, err := q.known(ctx, store, key)
+	known, err := q.isKnown(ctx, store, key)
 	if err != nil {
 		return nil, time.Second, storecall.Unavailable(err)
 	}
 	if known {
 		return r, 0, nil
 	}
-	got, err := r.charge(ctx)
+	got, err := r.chargeKey(ctx)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil, 0, ErrNoLimiter
@@ -102,11 +102,11 @@ func (q *Quotas) Reserve(ctx context.Context, records any, key storeapi.StoreKey
 	return r, 0, nil
 }
 
-// known reports whether an attempt of the key has begun before, so that the call makes no new key.
-// A key that was only issued is new.
-func (q *Quotas) known(ctx context.Context, store storecall.Looker, key storeapi.StoreKey) (bool, error) {
+// isKnown reports whether an attempt of the key has begun before, so that the call makes no new
+// key. A key that was only issued is new.
+func (q *Quotas) isKnown(ctx context.Context, store storecall.Looker, key storeapi.StoreKey) (bool, error) {
 	var rec storeapi.Record
-	err := q.store.AskAgain(ctx, func(limit time.Duration) (err error) {
+	err := q.store.CallUntilAnswered(ctx, func(limit time.Duration) (err error) {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		rec, err = q.store.LookupIn(limited, store, key)
@@ -115,21 +115,21 @@ func (q *Quotas) known(ctx context.Context, store storecall.Looker, key storeapi
 	return rec.State > storeapi.StateIssued, err
 }
 
-// charge calls Charge until the store answers, at most a few times. A try that was applied and not
-// answered counts in addition to the next one, until its time has passed: it is better to count too
-// much than too little.
+// chargeKey calls Charge until the store answers, at most a few times. A try that was applied and
+// not answered counts in addition to the next one, until its time has passed: it is better to count
+// too much than too little.
 //
 // The call does not end with its caller, who may hang up at any time: a count that no caller knows
 // of would stay. What is counted after the caller has left is given back.
-func (r *Reservation) charge(ctx context.Context) (got storeapi.Charged, err error) {
+func (r *Reservation) chargeKey(ctx context.Context) (got storeapi.Charged, err error) {
 	type answer struct {
 		got storeapi.Charged
 		err error
 	}
 	q, whole := r.quotas, context.WithoutCancel(ctx)
 	ask := func() (a answer) {
-		a.err = q.store.AskAgain(ctx, func(limit time.Duration) (err error) {
-			r.at = time.Now()
+		a.err = q.store.CallUntilAnswered(ctx, func(limit time.Duration) (err error) {
+			r.chargedAt = time.Now()
 			a.got, err = q.store.Charge(whole, r.store, &r.req, limit)
 			return err
 		})
@@ -140,7 +140,7 @@ func (r *Reservation) charge(ctx context.Context) (got storeapi.Charged, err err
 		return a.got, a.err
 	}
 	answers := make(chan answer) // unbuffered: an answer that was sent was received
-	q.life.Stay()
+	q.life.EnterAgain()
 	started := q.life.Go(func() {
 		defer q.life.Leave()
 		a := ask()
@@ -175,28 +175,28 @@ func (r *Reservation) Finish(began bool) {
 	case began == r.counted:
 	case began:
 		req := r.req
-		req.Limits = unrefused(req.Limits)
+		req.Limits = unrefusedLimits(req.Limits)
 		r.quotas.chargeLater(r.store, func() (storeapi.ChargeRequest, bool) { return req, true })
 	default:
-		r.quotas.chargeLater(r.store, r.refund)
+		r.quotas.chargeLater(r.store, r.refundRequest)
 	}
 }
 
-// refund returns the charge that gives back what still counts. What has expired by itself is left
-// out: it would be taken from other keys.
-func (r *Reservation) refund() (req storeapi.ChargeRequest, ok bool) {
+// refundRequest returns the charge that gives back what still counts. What has expired by itself is
+// left out: it would be taken from other keys.
+func (r *Reservation) refundRequest() (req storeapi.ChargeRequest, ok bool) {
 	req = r.req
 	req.Keys = -req.Keys
-	age := time.Since(r.at)
+	age := time.Since(r.chargedAt)
 	if rate := req.Limits.PerSecond; rate > 0 && age.Seconds() >= 1/rate {
 		req.Limits = storeapi.Limits{}
 	}
 	return req, age < req.For
 }
 
-// unrefused returns the limits for a key that is counted and not refused. Only a key that is more
-// than the largest burst ahead of the rate is still refused.
-func unrefused(l storeapi.Limits) storeapi.Limits {
+// unrefusedLimits returns the limits for a key that is counted and not refused. Only a key that is
+// more than the largest burst ahead of the rate is still refused.
+func unrefusedLimits(l storeapi.Limits) storeapi.Limits {
 	if l.PerSecond <= 0 {
 		return storeapi.Limits{}
 	}
@@ -233,7 +233,7 @@ func (q *Quotas) chargeLater(store storeapi.Limiter, next func() (storeapi.Charg
 		once()
 		return
 	}
-	q.life.Stay() // Shutdown waits for it
+	q.life.EnterAgain() // Shutdown waits for it
 	leave := func() {
 		<-q.slots
 		q.life.Leave()

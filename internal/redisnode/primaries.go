@@ -83,7 +83,7 @@ func (p *Primaries) Inspect(ctx context.Context, allowEviction bool, what string
 		if err := p.mayWait(ctx, do); err != nil {
 			return err
 		}
-		p.saw(int64(node.Replicas))
+		p.noteReplicas(int64(node.Replicas))
 		if p.replicas == All && node.Replicas <= 0 {
 			return errors.New(p.name + ": Replicas All, and a primary has no replica, or does not tell (INFO); give their number")
 		}
@@ -103,8 +103,8 @@ func (p *Primaries) mayWait(ctx context.Context, do Do) error {
 	return nil
 }
 
-// saw keeps the largest number. Primaries may be asked concurrently.
-func (p *Primaries) saw(replicas int64) {
+// noteReplicas keeps the largest number. Primaries may be asked concurrently.
+func (p *Primaries) noteReplicas(replicas int64) {
 	for {
 		most := p.most.Load()
 		if replicas <= most || p.most.CompareAndSwap(most, replicas) {

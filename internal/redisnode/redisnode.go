@@ -37,8 +37,8 @@ type Node struct {
 func Look(ctx context.Context, do Do) (Node, error) {
 	n := Node{Replicas: -1}
 	for name, value := range map[string]*string{"maxmemory-policy": &n.Policy, "appendfsync": &n.Fsync, "no-appendfsync-on-rewrite": &n.RewriteFsync} {
-		got, err := setting(ctx, do, name)
-		if err != nil && !forbidden(err) {
+		got, err := readSetting(ctx, do, name)
+		if err != nil && !isForbidden(err) {
 			return n, err
 		}
 		*value = got
@@ -46,7 +46,7 @@ func Look(ctx context.Context, do Do) (Node, error) {
 	fields := map[string]string{}
 	for _, section := range []string{"server", "memory", "persistence", "replication"} {
 		r := do(ctx, "INFO", section)
-		if r.Err != nil && forbidden(r.Err) {
+		if r.Err != nil && isForbidden(r.Err) {
 			return n, nil
 		}
 		if r.Err != nil {
@@ -101,8 +101,8 @@ func (n *Node) Forgets(confirmed int) string {
 	return ""
 }
 
-// setting reads one setting.
-func setting(ctx context.Context, do Do, name string) (string, error) {
+// readSetting reads one setting.
+func readSetting(ctx context.Context, do Do, name string) (string, error) {
 	r := do(ctx, "CONFIG", "GET", name)
 	if r.Err != nil {
 		return "", r.Err
@@ -115,8 +115,8 @@ func setting(ctx context.Context, do Do, name string) (string, error) {
 	return "", redisclient.Error("ERR no such setting")
 }
 
-// forbidden reports whether the server refused the question, as opposed to being in trouble.
-func forbidden(err error) bool {
+// isForbidden reports whether the server refused the question, as opposed to being in trouble.
+func isForbidden(err error) bool {
 	var e redisclient.Error
 	return errors.As(err, &e) && (e.Code() == "NOPERM" || e.Code() == "ERR")
 }

@@ -39,7 +39,7 @@ func Parse(text string) (Field, error) {
 	case named && kind == "header":
 		f.header = http.CanonicalHeaderKey(name)
 		f.text = "header:" + f.header
-		if name == "" || strings.ContainsAny(name, " \t:\"(),/;<=>?@[\\]{}") || slices.Contains(elsewhere, f.header) {
+		if name == "" || strings.ContainsAny(name, " \t:\"(),/;<=>?@[\\]{}") || slices.Contains(hiddenHeaders, f.header) {
 			return Field{}, fmt.Errorf("%q names no header that a field can be in; write it like header:X-Event-Id", text)
 		}
 		return f, nil
@@ -68,8 +68,8 @@ func Parse(text string) (Field, error) {
 	return f, nil
 }
 
-// elsewhere are headers that net/http's server does not leave in the header map.
-var elsewhere = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Expect"}
+// hiddenHeaders are headers that net/http's server does not leave in the header map.
+var hiddenHeaders = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Expect"}
 
 // String returns the text that was parsed.
 func (f Field) String() string { return f.text }
@@ -107,11 +107,11 @@ func (f Field) Of(in *Request) (string, error) {
 	var err error
 	switch {
 	case f.header != "":
-		value, err = f.inHead(in.r.Header)
+		value, err = f.headerValue(in.r.Header)
 	case f.query != "":
-		value, err = f.inQuery(in)
+		value, err = f.queryValue(in)
 	default:
-		value, err = f.inBody(in)
+		value, err = f.bodyValue(in)
 	}
 	if err == nil && value == "" {
 		err = ErrEmpty
@@ -124,7 +124,7 @@ func (f Field) Of(in *Request) (string, error) {
 
 var errTwice = errors.New("the field is there more than once, or beside another spelling of it")
 
-func one(values []string) (string, error) {
+func onlyValue(values []string) (string, error) {
 	switch len(values) {
 	case 0:
 		return "", ErrAbsent
@@ -134,9 +134,9 @@ func one(values []string) (string, error) {
 	return "", errTwice
 }
 
-// inHead refuses fields that others may see differently: CGI and its successors treat X_Id like
-// X-Id, and a proxy drops the fields that Connection names.
-func (f Field) inHead(h http.Header) (string, error) {
+// headerValue refuses fields that others may see differently: CGI and its successors treat X_Id
+// like X-Id, and a proxy drops the fields that Connection names.
+func (f Field) headerValue(h http.Header) (string, error) {
 	for name := range h {
 		if name != f.header && strings.EqualFold(strings.ReplaceAll(name, "_", "-"), f.header) {
 			return "", errTwice
@@ -149,23 +149,23 @@ func (f Field) inHead(h http.Header) (string, error) {
 			}
 		}
 	}
-	return one(h[f.header])
+	return onlyValue(h[f.header])
 }
 
-// inQuery refuses a parameter that a form also has: programs differ in which one they take.
-func (f Field) inQuery(in *Request) (string, error) {
-	if form, err := in.form(); err == nil {
-		if found, err := find(form, f.query); err != nil || len(found) > 0 {
+// queryValue refuses a parameter that a form also has: programs differ in which one they take.
+func (f Field) queryValue(in *Request) (string, error) {
+	if form, err := in.formFields(); err == nil {
+		if found, err := valuesOf(form, f.query); err != nil || len(found) > 0 {
 			return "", errTwice
 		}
 	}
-	params, err := pairs(in.r.URL.RawQuery)
+	params, err := parsePairs(in.r.URL.RawQuery)
 	if err != nil {
 		return "", err
 	}
-	found, err := find(params, f.query)
+	found, err := valuesOf(params, f.query)
 	if err != nil {
 		return "", err
 	}
-	return one(found)
+	return onlyValue(found)
 }

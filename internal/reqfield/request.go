@@ -13,7 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpidem/fingerprint"
 )
 
 // Request is a request in which fields are looked up. It reads the body once. It is not safe for
@@ -49,8 +49,8 @@ var (
 	errJSON = errors.New("the body is no JSON that all programs read alike")
 )
 
-// strict refuses JSON that programs read in different ways.
-var strict = func() *fingerprint.Compiled {
+// strictRule refuses JSON that programs read in different ways.
+var strictRule = func() *fingerprint.Compiled {
 	c, err := fingerprint.Rule{MaxBytes: 64 << 20, MaxDepth: 256}.Compile()
 	if err != nil {
 		panic(err)
@@ -94,8 +94,8 @@ func Media(h http.Header) (media string, params map[string]string, ok bool) {
 	return media, params, err == nil
 }
 
-// form returns the body's form fields.
-func (in *Request) form() ([]pair, error) {
+// formFields returns the body's form fields.
+func (in *Request) formFields() ([]pair, error) {
 	k, err := in.kindOf()
 	switch {
 	case err != nil:
@@ -105,21 +105,21 @@ func (in *Request) form() ([]pair, error) {
 	case in.read:
 		return in.fields, in.formErr
 	case k == kindForm:
-		in.fields, in.formErr = pairs(string(in.body))
+		in.fields, in.formErr = parsePairs(string(in.body))
 	default:
-		in.fields, in.formErr = parts(in.body, in.params["boundary"])
+		in.fields, in.formErr = parseMultipart(in.body, in.params["boundary"])
 	}
 	in.read = true
 	return in.fields, in.formErr
 }
 
-// json returns the body as a value.
-func (in *Request) json() (any, error) {
+// jsonBody returns the body as a value.
+func (in *Request) jsonBody() (any, error) {
 	if in.read {
 		return in.object, in.jsonErr
 	}
 	in.read = true
-	if _, err := strict.Sum("application/json", "", in.body); err != nil {
+	if _, err := strictRule.Sum("application/json", "", in.body); err != nil {
 		in.jsonErr = errJSON // not err, which has positions in the body
 		return nil, in.jsonErr
 	}
@@ -134,9 +134,9 @@ func (in *Request) json() (any, error) {
 // pair is a field of a form or a query.
 type pair struct{ name, value string }
 
-// pairs parses a query or a form. It refuses a semicolon, which separates parameters for some
+// parsePairs parses a query or a form. It refuses a semicolon, which separates parameters for some
 // programs and is a character for others.
-func pairs(text string) ([]pair, error) {
+func parsePairs(text string) ([]pair, error) {
 	var all []pair
 	if strings.Contains(text, ";") {
 		return nil, errForm
@@ -155,8 +155,8 @@ func pairs(text string) ([]pair, error) {
 	return all, nil
 }
 
-// parts reads the fields of a multipart form; a file has no value.
-func parts(body []byte, boundary string) ([]pair, error) {
+// parseMultipart reads the fields of a multipart form; a file has no value.
+func parseMultipart(body []byte, boundary string) ([]pair, error) {
 	if boundary == "" {
 		return nil, errForm
 	}
@@ -187,23 +187,23 @@ func parts(body []byte, boundary string) ([]pair, error) {
 	}
 }
 
-// find returns the values of a name, and refuses other spellings of it.
-func find(all []pair, name string) (values []string, err error) {
-	want := usual(name)
+// valuesOf returns the values of a name, and refuses other spellings of it.
+func valuesOf(all []pair, name string) (values []string, err error) {
+	want := looseName(name)
 	for _, p := range all {
 		switch {
 		case p.name == name:
 			values = append(values, p.value)
-		case usual(p.name) == want:
+		case looseName(p.name) == want:
 			return nil, errTwice
 		}
 	}
 	return values, nil
 }
 
-// usual returns what some programs make of a name: they cut it at a bracket or a zero byte, trim
-// it, replace dots and spaces by underscores, and ignore case.
-func usual(name string) string {
+// looseName returns what some programs make of a name: they cut it at a bracket or a zero byte,
+// trim it, replace dots and spaces by underscores, and ignore case.
+func looseName(name string) string {
 	if i := strings.IndexAny(name, "[\x00"); i >= 0 {
 		name = name[:i]
 	}

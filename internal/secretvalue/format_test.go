@@ -7,7 +7,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/secretvalue"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // TestSecretFormat: the record and its value are frozen, since another build reads them. The values

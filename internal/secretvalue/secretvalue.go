@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Layer is the layer of the record.

@@ -36,7 +36,7 @@ func Give(tb testing.TB, path string, as *syscall.Credential) {
 // testing.TB.TempDir is closed to other users.)
 func Folder(tb testing.TB, as *syscall.Credential) string {
 	tb.Helper()
-	dir := folder(tb)
+	dir := newFolder(tb)
 	Give(tb, dir, as)
 	return dir
 }

@@ -24,21 +24,21 @@ type MySQL struct {
 // not wait for the disk.
 func StartMySQL(tb testing.TB, args ...string) *MySQL {
 	tb.Helper()
-	as, p := MySQLAccount(tb), port(tb)
+	as, p := MySQLAccount(tb), freePort(tb)
 	dir := Folder(tb, as)
 	NewMySQL(tb, dir, as)
 	s := &MySQL{Addr: net.JoinHostPort("127.0.0.1", p)}
 	s.process.Start(tb, MySQLCommand(tb, dir, p, as, args...))
 	tb.Cleanup(func() { s.process.End(syscall.SIGKILL) })
-	s.process.Await(tb, "mariadbd", func() bool { return greets(s.Addr) })
+	s.process.Await(tb, "mariadbd", func() bool { return isMySQL(s.Addr) })
 	return s
 }
 
 // DSN returns the address for Go's driver.
 func (s *MySQL) DSN() string { return "root@tcp(" + s.Addr + ")/retrysafe" }
 
-// greets reports whether a server accepts a connection and says which version it has.
-func greets(addr string) bool {
+// isMySQL reports whether a server accepts a connection and says which version it has.
+func isMySQL(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return false

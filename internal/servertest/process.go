@@ -4,6 +4,9 @@ package servertest
 
 import (
 	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -112,10 +115,10 @@ func (p *Process) Output() string { return p.said.String() }
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Program finds a program in the given folders, or on the PATH.
-func Program(tb testing.TB, name, debianPackage string, folders ...string) string {
+func Program(tb assert.T, name, debianPackage string, folders ...string) string {
 	tb.Helper()
 	for _, dir := range folders {
-		if path := dir + "/" + name; exists(path) {
+		if path := dir + "/" + name; fileExists(path) {
 			return path
 		}
 	}
@@ -124,24 +127,56 @@ func Program(tb testing.TB, name, debianPackage string, folders ...string) strin
 	return path
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// folder creates a folder for a server, which is removed with the test.
-func folder(tb testing.TB) string {
+// folderName replaces what separates paths, or lists of them in a server's configuration.
+var folderName = strings.NewReplacer("/", "-", ",", "", ":", "")
+
+// newFolder creates a folder for a server, which is removed with the test.
+func newFolder(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "retrysafe-"+strings.ToLower(strings.ReplaceAll(tb.Name(), "/", "-"))+"-")
+	dir, err := os.MkdirTemp("", "retrysafe-"+folderName.Replace(strings.ToLower(tb.Name()))+"-")
 	assert.NoError(tb, err, "a folder")
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
 
-// port returns a port that is not in use.
-func port(tb testing.TB) string {
+// freePort returns a port that is not in use.
+func freePort(tb testing.TB) string {
 	tb.Helper()
 	p, err := freeport.Get()
 	assert.NoError(tb, err, "a free port")
 	return p
+}
+
+// freePorts returns n ports in a row.
+func freePorts(tb testing.TB, n int) []string {
+	tb.Helper()
+	row, err := freeport.GetRow(n)
+	assert.NoError(tb, err, "free ports")
+	return row
+}
+
+// askFrame sends a frame to a server, and returns the frame that it answers with. The length of a
+// frame, in four bytes, comes before it.
+func askFrame(addr string, frame []byte) ([]byte, error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)); err != nil {
+		return nil, err
+	}
+	var length [4]byte
+	if _, err := io.ReadFull(c, length[:]); err != nil {
+		return nil, err
+	}
+	answer := make([]byte, min(binary.BigEndian.Uint32(length[:]), 1<<20))
+	_, err = io.ReadFull(c, answer)
+	return answer, err
 }

@@ -64,12 +64,12 @@ func (p *Proxy) Serve(serve func(client, server net.Conn)) {
 			if err != nil {
 				return
 			}
-			p.work.Go(func() { p.take(c) })
+			p.work.Go(func() { p.serveClient(c) })
 		}
 	})
 }
 
-func (p *Proxy) take(client net.Conn) {
+func (p *Proxy) serveClient(client net.Conn) {
 	defer client.Close()
 	p.mu.Lock()
 	p.taken++
@@ -83,7 +83,7 @@ func (p *Proxy) take(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	if !p.keep(client, server) {
+	if !p.track(client, server) {
 		return
 	}
 	defer func() {
@@ -95,8 +95,8 @@ func (p *Proxy) take(client net.Conn) {
 	p.serve(client, server)
 }
 
-// keep returns false if the connections have been cut meanwhile.
-func (p *Proxy) keep(client, server net.Conn) bool {
+// track returns false if the connections have been cut meanwhile.
+func (p *Proxy) track(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down {
@@ -142,7 +142,7 @@ func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = true
-	p.drop(false)
+	p.closeLines(false)
 }
 
 // Mend accepts connections again.
@@ -156,10 +156,10 @@ func (p *Proxy) Mend() {
 func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(true)
+	p.closeLines(true)
 }
 
-func (p *Proxy) drop(reset bool) {
+func (p *Proxy) closeLines(reset bool) {
 	for c := range p.lines {
 		if tcp, ok := c.(*net.TCPConn); ok && reset {
 			_ = tcp.SetLinger(0)

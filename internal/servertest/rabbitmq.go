@@ -39,12 +39,13 @@ const rabbitPrograms = "/usr/lib/rabbitmq/bin"
 func StartRabbitMQ(tb testing.TB, config ...string) *RabbitMQ {
 	tb.Helper()
 	Program(tb, "rabbitmq-server", "rabbitmq-server", rabbitPrograms)
-	var ports [6]string // AMQP, management, distribution, port mapper, and two for the command line
+	forCommands := freePorts(tb, 4) // rabbitmqctl takes any of a range
+	var ports [4]string             // AMQP, management, distribution, port mapper
 	for i := range ports {
-		ports[i] = port(tb)
+		ports[i] = freePort(tb)
 	}
 	r := &RabbitMQ{
-		Addr: "127.0.0.1:" + ports[0], Node: "retrysafe" + ports[0] + "@localhost", web: "http://127.0.0.1:" + ports[1] + "/api/", dir: folder(tb),
+		Addr: "127.0.0.1:" + ports[0], Node: "retrysafe" + ports[0] + "@localhost", web: "http://127.0.0.1:" + ports[1] + "/api/", dir: newFolder(tb),
 	}
 	lines := append([]string{
 		"listeners.tcp.default = " + r.Addr, "management.tcp.ip = 127.0.0.1", "management.tcp.port = " + ports[1], "loopback_users = none",
@@ -63,7 +64,7 @@ func StartRabbitMQ(tb testing.TB, config ...string) *RabbitMQ {
 		"RABBITMQ_GENERATED_CONFIG_DIR=" + r.dir + "/gen", "RABBITMQ_FEATURE_FLAGS_FILE=" + r.dir + "/feature_flags",
 		"RABBITMQ_NODENAME=" + r.Node, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0], "RABBITMQ_DIST_PORT=" + ports[2],
 		"ERL_EPMD_PORT=" + ports[3], "ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_CTL_DIST_PORT_MIN=" + min(ports[4], ports[5]), "RABBITMQ_CTL_DIST_PORT_MAX=" + max(ports[4], ports[5]),
+		"RABBITMQ_CTL_DIST_PORT_MIN=" + forCommands[0], "RABBITMQ_CTL_DIST_PORT_MAX=" + forCommands[3],
 		"RABBITMQ_ALLOW_INPUT=1", // the launcher becomes the server, so both have one pid
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none",
 	}

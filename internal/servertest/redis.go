@@ -3,13 +3,38 @@ package servertest
 import (
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// Redis is a test's redis-server.
+// RedisServer is Redis, or a server with its commands, in a version that tests run on.
+type RedisServer struct{ row }
+
+// RedisServers returns the servers that tests run on; the first one is for tests that need only
+// one. RETRYSAFE_REDIS chooses another one for all tests; see servers/tested.list.
+func RedisServers() (all []RedisServer) {
+	for _, r := range chosenRows("RETRYSAFE_REDIS", "Redis", "Valkey") {
+		all = append(all, RedisServer{r})
+	}
+	return all
+}
+
+// Command returns the command that runs the server. With the arguments FILE and --sentinel it runs
+// as Sentinel.
+func (s RedisServer) Command(tb assert.T, args ...string) *exec.Cmd {
+	tb.Helper()
+	if s.fetched != "" {
+		return exec.Command(filepath.Join(Fetched(tb, s.fetched), "bin", "valkey-server"), args...)
+	}
+	return exec.Command(Program(tb, "redis-server", "redis-server"), args...)
+}
+
+// Redis is a test's server with the commands of Redis.
 type Redis struct {
 	// Addr is host:port.
 	Addr string
@@ -23,7 +48,7 @@ type Redis struct {
 // disk.
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
-	r := &Redis{Addr: "127.0.0.1:" + port(tb), dir: folder(tb), args: args}
+	r := &Redis{Addr: "127.0.0.1:" + freePort(tb), dir: newFolder(tb), args: args}
 	r.Restart(tb)
 	tb.Cleanup(r.Kill)
 	return r
@@ -33,13 +58,13 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 func (r *Redis) Restart(tb testing.TB) {
 	tb.Helper()
 	_, p, _ := net.SplitHostPort(r.Addr)
-	r.process.Start(tb, exec.Command(Program(tb, "redis-server", "redis-server"), append([]string{
+	r.process.Start(tb, RedisServers()[0].Command(tb, append([]string{
 		"--port", p, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no", "--daemonize", "no", "--shutdown-timeout", "0",
 	}, r.args...)...))
-	r.process.Await(tb, "redis-server", func() bool { return pong(r.Addr) })
+	r.process.Await(tb, "redis-server", func() bool { return answersPing(r.Addr) })
 }
 
-func pong(addr string) bool {
+func answersPing(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return false
@@ -54,3 +79,9 @@ func pong(addr string) bool {
 
 // Kill ends the server like a crash.
 func (r *Redis) Kill() { r.process.End(syscall.SIGKILL) }
+
+// Pause stops the server without closing its connections, as a machine that hangs does.
+func (r *Redis) Pause() { _ = syscall.Kill(r.process.Pid(), syscall.SIGSTOP) }
+
+// Resume continues the server after Pause.
+func (r *Redis) Resume() { _ = syscall.Kill(r.process.Pid(), syscall.SIGCONT) }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Known reports whether d is one of the dialects of package dbtx.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Loss is a setting with which a crash can lose transactions that were committed.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Statements splits a script, since some drivers take only one statement at a time, and replaces
@@ -26,10 +26,10 @@ func Statements(script, defaultName, table string) []string {
 // MySQL commits each statement that creates a table, so f must be safe to repeat. f may run again
 // after another transaction was in its way.
 func Migrate(ctx context.Context, db *sql.DB, d dbtx.Dialect, table string, f func(context.Context, Execer) error) error {
-	return Retry(ctx, func() error { return migrate(ctx, db, d, table, f) })
+	return Retry(ctx, func() error { return migrateTable(ctx, db, d, table, f) })
 }
 
-func migrate(ctx context.Context, db *sql.DB, d dbtx.Dialect, table string, f func(context.Context, Execer) error) error {
+func migrateTable(ctx context.Context, db *sql.DB, d dbtx.Dialect, table string, f func(context.Context, Execer) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err

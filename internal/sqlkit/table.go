@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // CheckTable returns an error unless name is a valid name of a table of at most this many bytes:

@@ -3,7 +3,7 @@
 package statespace_test
 
 import (
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // action is one step of a world.

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // What callers do, by the engine's rules.

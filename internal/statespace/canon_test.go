@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // coder encodes a world so that two worlds with the same future have the same code: times are

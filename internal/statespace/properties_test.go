@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // property is something that must always hold.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // TestRandom runs long schedules on memstore: more callers, tries, faults and kinds of time than

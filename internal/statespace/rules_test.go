@@ -4,7 +4,7 @@ package statespace_test
 
 import (
 	"github.com/retrysafe/retrysafe/internal/protocol"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // rules are the mistakes of a variant of the store or of its callers. The zero rules are the real

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/protocol"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // holder is the caller that ends an attempt. No right store uses the attempt's number.

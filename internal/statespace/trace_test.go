@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 var flightNames = map[flight]string{

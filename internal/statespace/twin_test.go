@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // twin is memstore together with a row that gets the same calls: what the exhaustive search finds

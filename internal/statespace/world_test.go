@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // config limits a search.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Limits of calls.
@@ -32,30 +32,30 @@ type Observe func(ctx context.Context, op string) func(error)
 type Store struct {
 	inner    storeapi.Store
 	observe  Observe // nil: there is no trace
-	clock    clock
+	clock    storeClock
 	patience patience
 }
 
 // New returns a Store. observe may be nil.
 func New(inner storeapi.Store, observe Observe, logger *slog.Logger) *Store {
-	return &Store{inner: inner, observe: observe, clock: clock{base: time.Now()}, patience: patience{logger: logger}}
+	return &Store{inner: inner, observe: observe, clock: storeClock{base: time.Now()}, patience: patience{logger: logger}}
 }
 
 // Inner returns the store itself, for its optional interfaces.
 func (s *Store) Inner() storeapi.Store { return s.inner }
 
-// begin reports that a call begins. The result reports its end.
-func (s *Store) begin(ctx context.Context, op string) ended {
+// reportBegin reports that a call begins. The result reports its end.
+func (s *Store) reportBegin(ctx context.Context, op string) endReport {
 	if s.observe == nil {
 		return nil
 	}
 	return s.observe(ctx, op)
 }
 
-// ended reports the end of a call; nil: there is no trace.
-type ended func(error)
+// endReport reports the end of a call; nil: there is no trace.
+type endReport func(error)
 
-func (done ended) with(err error) {
+func (done endReport) report(err error) {
 	switch {
 	case done == nil:
 	case errors.Is(err, errors.ErrUnsupported):
@@ -68,9 +68,9 @@ func (done ended) with(err error) {
 // Acquire calls the store once, at a time of this process that the caller has taken just before.
 // Without an error it sets *found.
 func (s *Store) Acquire(ctx context.Context, req *storeapi.AcquireRequest, sent time.Time, found *storeapi.Record) (storeapi.Status, error) {
-	done := s.begin(ctx, "acquire")
+	done := s.reportBegin(ctx, "acquire")
 	got, err := s.inner.Acquire(ctx, *req)
-	done.with(err)
+	done.report(err)
 	if err == nil {
 		*found = got.Record
 		s.clock.learn(found.Now, sent)
@@ -81,9 +81,9 @@ func (s *Store) Acquire(ctx context.Context, req *storeapi.AcquireRequest, sent 
 // Lookup calls the store once.
 func (s *Store) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	sent := time.Now()
-	done := s.begin(ctx, "lookup")
+	done := s.reportBegin(ctx, "lookup")
 	rec, err := s.inner.Lookup(ctx, key)
-	done.with(err)
+	done.report(err)
 	if err == nil {
 		s.clock.learn(rec.Now, sent)
 	}
@@ -97,33 +97,33 @@ type Looker interface {
 
 // LookupIn looks a record up in another store, whose clock may differ.
 func (s *Store) LookupIn(ctx context.Context, in Looker, key storeapi.StoreKey) (storeapi.Record, error) {
-	done := s.begin(ctx, "lookup")
+	done := s.reportBegin(ctx, "lookup")
 	rec, err := in.Lookup(ctx, key)
-	done.with(err)
+	done.report(err)
 	return rec, err
 }
 
 // Extend calls the store once. work is the context of the work, which the trace gets.
 func (s *Store) Extend(ctx, work context.Context, req storeapi.ExtendRequest) error {
-	done := s.begin(work, "extend")
+	done := s.reportBegin(work, "extend")
 	err := s.inner.Extend(ctx, req)
-	done.with(err)
+	done.report(err)
 	return err
 }
 
 // Complete calls the store once. work is as for Extend.
 func (s *Store) Complete(ctx, work context.Context, req storeapi.CompleteRequest) error {
-	done := s.begin(work, "complete")
+	done := s.reportBegin(work, "complete")
 	_, err := s.inner.Complete(ctx, req)
-	done.with(err)
+	done.report(err)
 	return err
 }
 
 // Release calls the store once. work is as for Extend.
 func (s *Store) Release(ctx, work context.Context, req storeapi.ReleaseRequest) error {
-	done := s.begin(work, "release")
+	done := s.reportBegin(work, "release")
 	err := s.inner.Release(ctx, req)
-	done.with(err)
+	done.report(err)
 	return err
 }
 
@@ -135,9 +135,9 @@ func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.
 	}
 	ctx, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()
-	done := s.begin(ctx, "issue")
+	done := s.reportBegin(ctx, "issue")
 	status, err := issuer.Issue(ctx, req)
-	done.with(err)
+	done.report(err)
 	return status, err
 }
 
@@ -145,25 +145,25 @@ func (s *Store) Issue(ctx context.Context, req storeapi.IssueRequest) (storeapi.
 func (s *Store) Charge(ctx context.Context, counts storeapi.Limiter, req *storeapi.ChargeRequest, limit time.Duration) (storeapi.Charged, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	done := s.begin(ctx, "charge")
+	done := s.reportBegin(ctx, "charge")
 	got, err := counts.Charge(ctx, *req)
-	done.with(err)
+	done.report(err)
 	return got, err
 }
 
 // Sweep calls the store once.
 func (s *Store) Sweep(ctx context.Context, sweeper storeapi.Sweeper, limit int) (int, error) {
-	done := s.begin(ctx, "sweep")
+	done := s.reportBegin(ctx, "sweep")
 	n, err := sweeper.Sweep(ctx, limit)
-	done.with(err)
+	done.report(err)
 	return n, err
 }
 
 // AcquireBatch makes many claims that are sent at a time of this process.
 func (s *Store) AcquireBatch(ctx context.Context, b storeapi.Batcher, reqs []storeapi.AcquireRequest, sent time.Time) ([]storeapi.BatchResult[storeapi.Acquired], error) {
-	done := s.begin(ctx, "acquire")
+	done := s.reportBegin(ctx, "acquire")
 	results, err := b.AcquireBatch(ctx, reqs)
-	done.with(err)
+	done.report(err)
 	if err == nil {
 		for i := range results {
 			if results[i].Err == nil {
@@ -176,9 +176,9 @@ func (s *Store) AcquireBatch(ctx context.Context, b storeapi.Batcher, reqs []sto
 
 // CompleteBatch stores many answers.
 func (s *Store) CompleteBatch(ctx context.Context, b storeapi.Batcher, reqs []storeapi.CompleteRequest) ([]storeapi.BatchResult[storeapi.Record], error) {
-	done := s.begin(ctx, "complete")
+	done := s.reportBegin(ctx, "complete")
 	results, err := b.CompleteBatch(ctx, reqs)
-	done.with(err)
+	done.report(err)
 	return results, err
 }
 
@@ -213,9 +213,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// clock estimates the store's clock from its replies. The wall clock of this process does not
+// storeClock estimates the store's clock from its replies. The wall clock of this process does not
 // matter: the monotonic clock measures the time between replies.
-type clock struct {
+type storeClock struct {
 	base    time.Time
 	known   atomic.Bool
 	offset  atomic.Int64 // nanoseconds that the store is ahead of base + elapsed
@@ -228,7 +228,7 @@ const learnEvery = 100 * time.Millisecond
 
 // learn updates the estimate with the store's time in a reply to a request that was sent at sent.
 // It assumes that the store read its clock halfway between request and reply.
-func (c *clock) learn(storeNow, sent time.Time) {
+func (c *storeClock) learn(storeNow, sent time.Time) {
 	begun := sent.Sub(c.base)
 	if storeNow.IsZero() || c.known.Load() && begun-time.Duration(c.learned.Load()) < learnEvery {
 		return
@@ -338,16 +338,16 @@ func (t *Turn) End(err error) {
 	}
 }
 
-// Over reports whether a turn is not to try again.
-func (t *Turn) Over() bool { return t.hasty || time.Since(t.began) >= 2*Limit }
+// IsOver reports whether a turn is not to try again.
+func (t *Turn) IsOver() bool { return t.hasty || time.Since(t.began) >= 2*Limit }
 
-// AskAgain makes a call until it is answered, at most a few times, as a claim is. The call keeps
-// to the limit.
-func (s *Store) AskAgain(ctx context.Context, call func(limit time.Duration) error) (err error) {
+// CallUntilAnswered makes a call until it is answered, at most a few times, as a claim is. The call
+// keeps to the limit.
+func (s *Store) CallUntilAnswered(ctx context.Context, call func(limit time.Duration) error) (err error) {
 	t, _ := s.BeginTurn(ctx) // the call has its own context
 	defer func() { t.End(err) }()
 	for try := range Tries {
-		if try > 0 && (t.Over() || !Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
+		if try > 0 && (t.IsOver() || !Pause(ctx, time.Duration(try*try)*50*time.Millisecond)) {
 			break
 		}
 		if err = call(t.limit); err == nil || !MayBeApplied(err) && !errors.Is(err, storeapi.ErrTooLate) {

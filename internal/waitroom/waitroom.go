@@ -12,16 +12,16 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/lifetime"
 	"github.com/retrysafe/retrysafe/internal/storecall"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // ErrAttemptFailed means that the attempt that was waited for ended without an answer.
 var ErrAttemptFailed = errors.New("the attempt that was waited for ended without an answer")
 
-// Waiting lets the callers of this process that wait for one attempt share one look at the store.
+// Rooms lets the callers of this process that wait for one attempt share one look at the store.
 // An attempt that ends in this process wakes them at once. For other attempts the store is polled.
 // It is safe for concurrent use.
-type Waiting struct {
+type Rooms struct {
 	store *storecall.Store
 	life  *lifetime.Life
 
@@ -30,9 +30,9 @@ type Waiting struct {
 	total int
 }
 
-// New returns a Waiting in which no caller waits.
-func New(store *storecall.Store, life *lifetime.Life) *Waiting {
-	return &Waiting{store: store, life: life, rooms: make(map[attempt]*room)}
+// New returns Rooms in which no caller waits.
+func New(store *storecall.Store, life *lifetime.Life) *Rooms {
+	return &Rooms{store: store, life: life, rooms: make(map[attempt]*room)}
 }
 
 // attempt identifies the attempt that a waiter found. A waiter waits for that one, not for any
@@ -44,8 +44,8 @@ type attempt struct {
 
 type room struct {
 	waiters       int
-	kick          chan struct{} // look now
-	over          chan struct{} // closed when rec is the end of the attempt
+	wakeups       chan struct{} // look now
+	ended         chan struct{} // closed when rec is the end of the attempt
 	stopListening func()        // ends listening; nil without a listener; used by the watcher
 	rec           storeapi.Record
 }
@@ -61,23 +61,23 @@ const (
 // means not at all. It returns the finished record, or the zero Record if Acquire has to decide
 // again. After an error, retry is how long the caller waits before a retry. reexecute says that the
 // caller may take over an attempt whose outcome is unknown.
-func (w *Waiting) Wait(ctx context.Context, found *storeapi.Record, end time.Time, reexecute bool) (rec storeapi.Record, retry time.Duration, err error) {
+func (w *Rooms) Wait(ctx context.Context, found *storeapi.Record, end time.Time, reexecute bool) (rec storeapi.Record, retry time.Duration, err error) {
 	left := time.Until(end)
 	if left <= 0 {
-		return rec, inProgress(found), storeapi.ErrInProgress
+		return rec, retryInProgress(found), storeapi.ErrInProgress
 	}
 	k := attempt{found.Key, found.Fence}
-	r := w.enter(k)
+	r := w.joinRoom(k)
 	if r == nil {
-		return rec, inProgress(found), storeapi.ErrInProgress
+		return rec, retryInProgress(found), storeapi.ErrInProgress
 	}
-	defer w.leave(k, r)
+	defer w.leaveRoom(k, r)
 	t := time.NewTimer(left)
 	defer t.Stop()
 	select {
-	case <-r.over:
+	case <-r.ended:
 	case <-t.C:
-		return rec, inProgress(found), storeapi.ErrInProgress
+		return rec, retryInProgress(found), storeapi.ErrInProgress
 	case <-ctx.Done():
 		return rec, 0, context.Cause(ctx)
 	case <-w.life.Closing():
@@ -98,13 +98,13 @@ func (w *Waiting) Wait(ctx context.Context, found *storeapi.Record, end time.Tim
 	return storeapi.Record{}, time.Second + rand.N(2*time.Second), ErrAttemptFailed
 }
 
-// inProgress returns how long a caller waits before it asks again for an attempt that runs.
-func inProgress(found *storeapi.Record) time.Duration {
+// retryInProgress returns how long a caller waits before it asks again for an attempt that runs.
+func retryInProgress(found *storeapi.Record) time.Duration {
 	return max(time.Second, min(found.LeaseLeft, 5*time.Second))
 }
 
-// enter joins the room of k, or opens it. It returns nil if too many callers wait.
-func (w *Waiting) enter(k attempt) *room {
+// joinRoom joins the room of k, or opens it. It returns nil if too many callers wait.
+func (w *Rooms) joinRoom(k attempt) *room {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.rooms[k]
@@ -112,8 +112,8 @@ func (w *Waiting) enter(k attempt) *room {
 		return nil
 	}
 	if r == nil {
-		r = &room{kick: make(chan struct{}, 1), over: make(chan struct{})}
-		if !w.life.Go(func() { w.watch(k, r) }) {
+		r = &room{wakeups: make(chan struct{}, 1), ended: make(chan struct{})}
+		if !w.life.Go(func() { w.watchRecord(k, r) }) {
 			return nil
 		}
 		w.rooms[k] = r
@@ -123,37 +123,37 @@ func (w *Waiting) enter(k attempt) *room {
 	return r
 }
 
-func (w *Waiting) leave(k attempt, r *room) {
+func (w *Rooms) leaveRoom(k attempt, r *room) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.waiters--
 	w.total--
 	if r.waiters == 0 && w.rooms[k] == r {
 		delete(w.rooms, k)
-		r.look() // its watcher sees that no waiter is left
+		r.wakeWatcher() // its watcher sees that no waiter is left
 	}
 }
 
 // Wake wakes the callers that wait for an attempt which has ended in this process.
-func (w *Waiting) Wake(key storeapi.StoreKey, fence storeapi.Fence) {
+func (w *Rooms) Wake(key storeapi.StoreKey, fence storeapi.Fence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.rooms[attempt{key, fence}]; r != nil {
-		r.look()
+		r.wakeWatcher()
 	}
 }
 
-func (r *room) look() {
+func (r *room) wakeWatcher() {
 	select {
-	case r.kick <- struct{}{}:
+	case r.wakeups <- struct{}{}:
 	default:
 	}
 }
 
-// watch looks at the record until the attempt is over or no caller waits any more. It looks at
-// once, since the attempt may have ended before the listener was ready.
-func (w *Waiting) watch(k attempt, r *room) {
-	interval, listening := shortPoll, w.listen(k, r)
+// watchRecord looks at the record until the attempt is over or no caller waits any more. It looks
+// at once, since the attempt may have ended before the listener was ready.
+func (w *Rooms) watchRecord(k attempt, r *room) {
+	interval, listening := shortPoll, w.listenForEnd(k, r)
 	defer func() {
 		if r.stopListening != nil {
 			r.stopListening()
@@ -164,7 +164,7 @@ func (w *Waiting) watch(k attempt, r *room) {
 		rec, err := w.store.Lookup(ctx, k.key)
 		cancel()
 		if err == nil && (rec.State != storeapi.StateInProgress || rec.Fence != k.fence || rec.InDoubt()) {
-			w.close(k, r, rec)
+			w.closeRoom(k, r, rec)
 			return
 		}
 		pause := interval/2 + rand.N(interval)
@@ -177,19 +177,19 @@ func (w *Waiting) watch(k attempt, r *room) {
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
-		case <-r.kick:
+		case <-r.wakeups:
 		case <-w.life.Context().Done():
 		}
 		t.Stop()
-		if w.life.Context().Err() != nil || w.deserted(k, r) {
+		if w.life.Context().Err() != nil || w.isDeserted(k, r) {
 			return
 		}
 	}
 }
 
-// listen lets the store report the end to the room, if it can, until no caller waits any more. The
-// result says whether it does so now.
-func (w *Waiting) listen(k attempt, r *room) *atomic.Bool {
+// listenForEnd lets the store report the end to the room, if it can, until no caller waits any
+// more. The result says whether it does so now.
+func (w *Rooms) listenForEnd(k attempt, r *room) *atomic.Bool {
 	listening := new(atomic.Bool)
 	n, ok := w.store.Inner().(storeapi.Notifier)
 	if !ok {
@@ -200,7 +200,7 @@ func (w *Waiting) listen(k attempt, r *room) *atomic.Bool {
 		defer stop()
 		_ = n.Watch(ctx, k.key, func() { // after an error the room polls more often
 			listening.Store(true)
-			r.look()
+			r.wakeWatcher()
 		})
 		listening.Store(false)
 	})
@@ -212,18 +212,18 @@ func (w *Waiting) listen(k attempt, r *room) *atomic.Bool {
 	return listening
 }
 
-func (w *Waiting) deserted(k attempt, r *room) bool {
+func (w *Rooms) isDeserted(k attempt, r *room) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rooms[k] != r
 }
 
-func (w *Waiting) close(k attempt, r *room, rec storeapi.Record) {
+func (w *Rooms) closeRoom(k attempt, r *room, rec storeapi.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.rooms[k] == r {
 		delete(w.rooms, k)
 	}
 	r.rec = rec
-	close(r.over)
+	close(r.ended)
 }

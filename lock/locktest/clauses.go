@@ -17,20 +17,20 @@ import (
 func isHeld(err error) bool { return errors.Is(err, lock.ErrHeld) }
 func isLost(err error) bool { return errors.Is(err, lock.ErrLost) }
 
-// held returns an error if another owner does not get ErrHeld.
-func (e *env) held(b lock.Backend, when string) error {
-	if _, err := b.TryLock(e.ctx, e.request(long)); !isHeld(err) {
+// expectHeld returns an error if another owner does not get ErrHeld.
+func (e *env) expectHeld(b lock.Backend, when string) error {
+	if _, err := b.TryLock(e.ctx, e.newRequest(longLease)); !isHeld(err) {
 		return fmt.Errorf("%s another owner's TryLock got %v, not ErrHeld", when, err)
 	}
 	return nil
 }
 
-func oneAtATime(e *env) error {
+func oneHolderAtATime(e *env) error {
 	var inside atomic.Int32
 	var last retrysafe.Fence // protected only by the lock: the race detector watches it
 	failed := make(chan error, 8)
 	var all sync.WaitGroup
-	lockers := []*lock.Locker{lock.New(e.a, &lock.Options{Lease: long}), lock.New(e.b, &lock.Options{Lease: long})}
+	lockers := []*lock.Locker{lock.New(e.a, &lock.Options{Lease: longLease}), lock.New(e.b, &lock.Options{Lease: longLease})}
 	for i := range 8 {
 		all.Go(func() {
 			for range e.Rounds {
@@ -58,16 +58,16 @@ func oneAtATime(e *env) error {
 	return <-failed
 }
 
-func toldAtOnce(e *env) error {
-	if _, err := e.get(e.a, e.request(long)); err != nil {
+func otherCallerGetsErrHeld(e *env) error {
+	if _, err := e.acquireFree(e.a, e.newRequest(longLease)); err != nil {
 		return err
 	}
-	return errors.Join(e.held(e.a, "through the holder's connection"), e.held(e.b, "through another connection"))
+	return errors.Join(e.expectHeld(e.a, "through the holder's connection"), e.expectHeld(e.b, "through another connection"))
 }
 
-func triedAgain(e *env) error {
-	r := e.request(long)
-	first, err := e.get(e.a, r)
+func repeatedTryIsGranted(e *env) error {
+	r := e.newRequest(longLease)
+	first, err := e.acquireFree(e.a, r)
 	if err != nil {
 		return err
 	}
@@ -78,30 +78,30 @@ func triedAgain(e *env) error {
 	if err := e.a.Unlock(e.ctx, r); err != nil {
 		return fmt.Errorf("one Unlock behind two grants: %w", err)
 	}
-	short := e.request(e.Short)
-	if _, err = e.get(e.b, short); err != nil || e.Crash != nil {
+	short := e.newRequest(e.Short)
+	if _, err = e.acquireFree(e.b, short); err != nil || e.Crash != nil {
 		return err
 	}
-	short.Lease = long
+	short.Lease = longLease
 	if _, err = e.b.TryLock(e.ctx, short); err != nil {
 		return fmt.Errorf("a repeat by the holder: %w", err)
 	}
 	time.Sleep(2 * e.Short)
-	return e.held(e.a, "behind a lease that a repeat has made longer,")
+	return e.expectHeld(e.a, "behind a lease that a repeat has made longer,")
 }
 
 func fencesGrow(e *env) error {
 	var last retrysafe.Fence
 	for n := range 6 {
-		b, lease := e.a, long
+		b, lease := e.a, longLease
 		if n%2 == 1 {
 			b = e.b
 		}
 		if n == 3 && e.Crash == nil {
 			lease = e.Short // and never released
 		}
-		r := e.request(lease)
-		g, err := e.await(b, r)
+		r := e.newRequest(lease)
+		g, err := e.acquireWaiting(b, r)
 		if err != nil {
 			return err
 		}
@@ -121,40 +121,40 @@ func fencesGrow(e *env) error {
 	return nil
 }
 
-func unlockOfAnother(e *env) error {
-	stranger := e.request(long)
+func onlyHolderUnlocks(e *env) error {
+	stranger := e.newRequest(longLease)
 	if err := e.b.Unlock(e.ctx, stranger); !isLost(err) {
 		return fmt.Errorf("Unlock of a name that nobody has locked got %v, not ErrLost", err)
 	}
-	r := e.request(long)
-	if _, err := e.get(e.a, r); err != nil {
+	r := e.newRequest(longLease)
+	if _, err := e.acquireFree(e.a, r); err != nil {
 		return err
 	}
 	if err := e.b.Unlock(e.ctx, stranger); !isLost(err) {
 		return fmt.Errorf("Unlock by an owner that has nothing got %v, not ErrLost", err)
 	}
-	if err := e.held(e.b, "after a stranger's Unlock"); err != nil {
+	if err := e.expectHeld(e.b, "after a stranger's Unlock"); err != nil {
 		return err
 	}
 	if err := e.a.Unlock(e.ctx, r); err != nil {
 		return fmt.Errorf("Unlock by the holder: %w", err)
 	}
-	if _, err := e.get(e.b, e.request(long)); err != nil {
+	if _, err := e.acquireFree(e.b, e.newRequest(longLease)); err != nil {
 		return err
 	}
 	if err := e.a.Unlock(e.ctx, r); err != nil && !isLost(err) {
 		return fmt.Errorf("the second Unlock of a holder: %w", err)
 	}
-	return e.held(e.a, "after the second Unlock of the holder before")
+	return e.expectHeld(e.a, "after the second Unlock of the holder before")
 }
 
-func extend(e *env) error {
-	stranger := e.request(long)
+func onlyHolderExtends(e *env) error {
+	stranger := e.newRequest(longLease)
 	if err := e.b.Extend(e.ctx, stranger); !isLost(err) {
 		return fmt.Errorf("Extend of a name that nobody has locked got %v, not ErrLost", err)
 	}
-	r, short, err := extended(e, stranger, e.Short)
-	for ; errors.Is(err, errTooSlow); r, short, err = extended(e, stranger, 2*short) {
+	r, short, err := extendShortLease(e, stranger, e.Short)
+	for ; errors.Is(err, errTooSlow); r, short, err = extendShortLease(e, stranger, 2*short) {
 		continue
 	}
 	if err != nil {
@@ -164,7 +164,7 @@ func extend(e *env) error {
 		return fmt.Errorf("a repeat by the holder: %w", err)
 	}
 	time.Sleep(2 * short)
-	if err := e.held(e.b, "behind a lease that was extended, then asked for shorter ones,"); err != nil && e.Crash == nil {
+	if err := e.expectHeld(e.b, "behind a lease that was extended, then asked for shorter ones,"); err != nil && e.Crash == nil {
 		return err
 	}
 	if err := e.a.Unlock(e.ctx, r); err != nil && e.Crash == nil {
@@ -173,32 +173,32 @@ func extend(e *env) error {
 	if err := e.a.Extend(e.ctx, r); !isLost(err) {
 		return fmt.Errorf("Extend behind Unlock got %v, not ErrLost", err)
 	}
-	if _, err := e.await(e.b, e.request(long)); err != nil {
+	if _, err := e.acquireWaiting(e.b, e.newRequest(longLease)); err != nil {
 		return err
 	}
 	if err := e.a.Extend(e.ctx, r); !isLost(err) {
 		return fmt.Errorf("Extend by the holder before the holder got %v, not ErrLost", err)
 	}
-	return e.held(e.a, "after the Extend of the holder before")
+	return e.expectHeld(e.a, "after the Extend of the holder before")
 }
 
 var errTooSlow = errors.New("the lease was over before it could be extended")
 
-// extended acquires the lock with a short lease and extends it. It returns the lease that it used.
-// errTooSlow means that the lease expired before the test could check it.
-func extended(e *env, stranger lock.Request, short time.Duration) (lock.Request, time.Duration, error) {
-	r := e.request(short)
+// extendShortLease acquires the lock with a short lease and extends it. It returns the lease that
+// it used. errTooSlow means that the lease expired before the test could check it.
+func extendShortLease(e *env, stranger lock.Request, short time.Duration) (lock.Request, time.Duration, error) {
+	r := e.newRequest(short)
 	began := time.Now()
-	if _, err := e.await(e.a, r); err != nil { // a shorter lease may have to expire first
+	if _, err := e.acquireWaiting(e.a, r); err != nil { // a shorter lease may have to expire first
 		return r, short, err
 	}
 	if err := e.b.Extend(e.ctx, stranger); !isLost(err) {
 		return r, short, fmt.Errorf("Extend by an owner that has nothing got %v, not ErrLost", err)
 	}
-	for _, lease := range []time.Duration{long, short} {
+	for _, lease := range []time.Duration{longLease, short} {
 		r.Lease = lease
 		err := e.a.Extend(e.ctx, r)
-		if isLost(err) && lease == long && time.Since(began) >= short && short < e.Patience {
+		if isLost(err) && lease == longLease && time.Since(began) >= short && short < e.Patience {
 			return r, short, errTooSlow
 		}
 		if err != nil {
@@ -208,17 +208,17 @@ func extended(e *env, stranger lock.Request, short time.Duration) (lock.Request,
 	return r, short, nil
 }
 
-func leftAlone(e *env) error {
-	first := e.request(e.Short)
+func abandonedLockEnds(e *env) error {
+	first := e.newRequest(e.Short)
 	began := time.Now()
-	if _, err := e.get(e.a, first); err != nil {
+	if _, err := e.acquireFree(e.a, first); err != nil {
 		return err
 	}
 	if e.Crash != nil {
 		e.Crash(e.a)
 	}
-	next := e.request(long)
-	if _, err := e.await(e.b, next); err != nil {
+	next := e.newRequest(longLease)
+	if _, err := e.acquireWaiting(e.b, next); err != nil {
 		return fmt.Errorf("a lock that was left alone did not become free: %w", err)
 	}
 	if took := time.Since(began); e.Crash == nil && took < e.Short*9/10 {
@@ -233,16 +233,16 @@ func leftAlone(e *env) error {
 	if err := e.a.Unlock(e.ctx, first); !isLost(err) {
 		return fmt.Errorf("Unlock of a lease that another owner has taken over got %v, not ErrLost", err)
 	}
-	return e.held(e.a, "after the calls of the holder before")
+	return e.expectHeld(e.a, "after the calls of the holder before")
 }
 
-func woken(e *env) error {
+func waiterIsWoken(e *env) error {
 	for n := range 12 {
-		r := e.request(long)
-		if _, err := e.await(e.a, r); err != nil {
+		r := e.newRequest(longLease)
+		if _, err := e.acquireWaiting(e.a, r); err != nil {
 			return err
 		}
-		next := e.request(long)
+		next := e.newRequest(longLease)
 		if _, err := e.b.TryLock(e.ctx, next); !isHeld(err) {
 			return fmt.Errorf("TryLock of a lock that is held got %v, not ErrHeld", err)
 		}
@@ -256,7 +256,7 @@ func woken(e *env) error {
 				unlocked <- e.a.Unlock(e.ctx, r)
 			}()
 		}
-		if _, err := e.await(e.b, next); err != nil {
+		if _, err := e.acquireWaiting(e.b, next); err != nil {
 			return fmt.Errorf("round %d: a lock was released, and who waits for it was not woken: %w", n, err)
 		}
 		if err := errors.Join(<-unlocked, e.b.Unlock(e.ctx, next)); err != nil {
@@ -266,12 +266,12 @@ func woken(e *env) error {
 	return nil
 }
 
-func waitGivenUp(e *env) error {
-	r := e.request(long)
-	if _, err := e.get(e.a, r); err != nil {
+func abandonedWaitEnds(e *env) error {
+	r := e.newRequest(longLease)
+	if _, err := e.acquireFree(e.a, r); err != nil {
 		return err
 	}
-	waiter := e.request(long)
+	waiter := e.newRequest(longLease)
 	ctx, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
@@ -288,17 +288,17 @@ func waitGivenUp(e *env) error {
 	if err := e.b.Unlock(e.ctx, waiter); err != nil && !isLost(err) {
 		return fmt.Errorf("Unlock of an owner that has waited: %w", err)
 	}
-	if err := e.held(e.b, "after another's wait was given up"); err != nil {
+	if err := e.expectHeld(e.b, "after another's wait was given up"); err != nil {
 		return err
 	}
 	if err := e.a.Unlock(e.ctx, r); err != nil {
 		return fmt.Errorf("Unlock: %w", err)
 	}
-	_, err := e.get(e.a, e.request(long))
+	_, err := e.acquireFree(e.a, e.newRequest(longLease))
 	return err
 }
 
-func names(e *env) error {
+func namesAreBytes(e *env) error {
 	base := e.name
 	stem := base + strings.Repeat("x", lock.MaxName-len(base)-1)
 	for _, name := range []string{
@@ -306,29 +306,29 @@ func names(e *env) error {
 		base + "\u00e9", base + "e\u0301", base + "\xff", base + "\xfe", base + "ß", base + "ss", stem + "1", stem + "2",
 	} {
 		e.name = name
-		if _, err := e.get(e.a, e.request(long)); err != nil {
+		if _, err := e.acquireFree(e.a, e.newRequest(longLease)); err != nil {
 			return fmt.Errorf("the name %q: %w", name, err)
 		}
-		if err := e.held(e.b, fmt.Sprintf("the name %q:", name)); err != nil {
+		if err := e.expectHeld(e.b, fmt.Sprintf("the name %q:", name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func contexts(e *env) error {
+func endedContextLocksNothing(e *env) error {
 	ended, cancel := context.WithCancel(e.ctx)
 	cancel()
-	if _, err := e.a.TryLock(ended, e.request(long)); err == nil {
+	if _, err := e.a.TryLock(ended, e.newRequest(longLease)); err == nil {
 		return errors.New("TryLock with a context that has ended was granted")
 	}
-	r := e.request(long)
-	if _, err := e.get(e.b, r); err != nil {
+	r := e.newRequest(longLease)
+	if _, err := e.acquireFree(e.b, r); err != nil {
 		return err
 	}
 	began := time.Now()
 	for time.Since(began) < e.Patience/2 {
-		if err := e.a.Wait(ended, e.request(long)); err != nil {
+		if err := e.a.Wait(ended, e.newRequest(longLease)); err != nil {
 			return nil //nolint:nilerr // the clause wants this error
 		}
 	}

@@ -9,7 +9,7 @@ import (
 func Check(t testing.TB, c Config, id string) error {
 	for _, one := range clauses {
 		if one.id == id {
-			return check(t, c, one)
+			return checkClause(t, c, one)
 		}
 	}
 	return fmt.Errorf("there is no clause %s", id)

@@ -32,8 +32,8 @@ type Config struct {
 	Patience time.Duration
 }
 
-// long is a lease that does not end during a test.
-const long = 10 * time.Minute
+// longLease is a lease that does not end during a test.
+const longLease = 10 * time.Minute
 
 // Run runs the suite.
 func Run(t *testing.T, c Config) {
@@ -41,7 +41,7 @@ func Run(t *testing.T, c Config) {
 	for _, one := range clauses {
 		t.Run(one.id+"/"+one.name, func(t *testing.T) {
 			t.Parallel()
-			if err := check(t, c, one); err != nil {
+			if err := checkClause(t, c, one); err != nil {
 				t.Errorf("%s: %v", one.id, err)
 			}
 		})
@@ -54,21 +54,21 @@ type clause struct {
 }
 
 var clauses = []clause{
-	{"L1", "one at a time", oneAtATime},
-	{"L2", "told at once", toldAtOnce},
-	{"L3", "tried again", triedAgain},
+	{"L1", "one at a time", oneHolderAtATime},
+	{"L2", "told at once", otherCallerGetsErrHeld},
+	{"L3", "tried again", repeatedTryIsGranted},
 	{"L4", "fences grow", fencesGrow},
-	{"L5", "unlock of another", unlockOfAnother},
-	{"L6", "extend", extend},
-	{"L7", "left alone", leftAlone},
-	{"L8", "woken", woken},
-	{"L9", "wait given up", waitGivenUp},
-	{"L10", "names", names},
-	{"L11", "contexts", contexts},
-	{"L12", "listed", listed},
+	{"L5", "unlock of another", onlyHolderUnlocks},
+	{"L6", "extend", onlyHolderExtends},
+	{"L7", "left alone", abandonedLockEnds},
+	{"L8", "woken", waiterIsWoken},
+	{"L9", "wait given up", abandonedWaitEnds},
+	{"L10", "names", namesAreBytes},
+	{"L11", "contexts", endedContextLocksNothing},
+	{"L12", "listed", listShowsHolders},
 }
 
-func check(t testing.TB, c Config, one clause) error {
+func checkClause(t testing.TB, c Config, one clause) error {
 	if c.Short == 0 {
 		c.Short = 300 * time.Millisecond
 	}
@@ -93,15 +93,15 @@ type env struct {
 	name string
 }
 
-// request returns a request of a new owner.
-func (e *env) request(lease time.Duration) lock.Request {
+// newRequest returns a request of a new owner.
+func (e *env) newRequest(lease time.Duration) lock.Request {
 	r := lock.Request{Name: e.name, Lease: lease}
 	_, _ = rand.Read(r.Owner[:])
 	return r
 }
 
-// get acquires a lock that must be free.
-func (e *env) get(b lock.Backend, r lock.Request) (retrysafe.Fence, error) {
+// acquireFree acquires a lock that must be free.
+func (e *env) acquireFree(b lock.Backend, r lock.Request) (retrysafe.Fence, error) {
 	g, err := b.TryLock(e.ctx, r)
 	if err != nil {
 		return 0, fmt.Errorf("TryLock of a lock that is free: %w", err)
@@ -112,8 +112,8 @@ func (e *env) get(b lock.Backend, r lock.Request) (retrysafe.Fence, error) {
 	return g.Fence, nil
 }
 
-// await acquires a lock as soon as it is free.
-func (e *env) await(b lock.Backend, r lock.Request) (lock.Grant, error) {
+// acquireWaiting acquires a lock as soon as it is free.
+func (e *env) acquireWaiting(b lock.Backend, r lock.Request) (lock.Grant, error) {
 	for {
 		g, err := b.TryLock(e.ctx, r)
 		if !isHeld(err) {

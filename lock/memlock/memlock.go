@@ -11,14 +11,14 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/lock"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Backend keeps locks in memory. It is safe for concurrent use, and its zero value is ready to use.
 // It remembers the fence of each name that was ever locked, in some 100 bytes.
 type Backend struct {
 	mu    sync.Mutex
-	names map[string]*state
+	names map[string]*lockState
 }
 
 var (
@@ -29,7 +29,7 @@ var (
 // New returns a backend.
 func New() *Backend { return new(Backend) }
 
-type state struct {
+type lockState struct {
 	owner   storeapi.Owner
 	fence   retrysafe.Fence
 	until   time.Time     // zero if released
@@ -44,7 +44,7 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.state(r.Name)
+	s := b.stateOf(r.Name)
 	now := time.Now()
 	switch live := s.until.After(now); {
 	case live && s.owner != r.Owner:
@@ -52,14 +52,14 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	case !live || s.owner != r.Owner:
 		s.owner, s.fence = r.Owner, max(s.fence+1, retrysafe.Fence(now.UnixMicro()))
 	}
-	s.until = later(s.until, now.Add(r.Lease))
+	s.until = laterTime(s.until, now.Add(r.Lease))
 	return lock.Grant{Fence: s.fence}, nil
 }
 
 // Wait implements [lock.Backend].
 func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	b.mu.Lock()
-	s := b.state(r.Name)
+	s := b.stateOf(r.Name)
 	left := time.Until(s.until)
 	if left > 0 && s.changed == nil {
 		s.changed = make(chan struct{})
@@ -92,12 +92,12 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 func (b *Backend) Extend(_ context.Context, r lock.Request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.state(r.Name)
+	s := b.stateOf(r.Name)
 	if s.until.IsZero() || s.owner != r.Owner {
 		return lock.ErrLost
 	}
 	// The holder can extend after the end of its lease, unless another owner has acquired the lock.
-	s.until = later(s.until, time.Now().Add(r.Lease))
+	s.until = laterTime(s.until, time.Now().Add(r.Lease))
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (b *Backend) Extend(_ context.Context, r lock.Request) error {
 func (b *Backend) Unlock(_ context.Context, r lock.Request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.state(r.Name)
+	s := b.stateOf(r.Name)
 	if s.owner != r.Owner {
 		return lock.ErrLost
 	}
@@ -138,20 +138,20 @@ func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, erro
 	return p, nil
 }
 
-// state returns the state of a name. The caller holds the mutex.
-func (b *Backend) state(name string) *state {
+// stateOf returns the state of a name. The caller holds the mutex.
+func (b *Backend) stateOf(name string) *lockState {
 	s := b.names[name]
 	if s == nil {
 		if b.names == nil {
-			b.names = make(map[string]*state)
+			b.names = make(map[string]*lockState)
 		}
-		s = new(state)
+		s = new(lockState)
 		b.names[name] = s
 	}
 	return s
 }
 
-func later(a, b time.Time) time.Time {
+func laterTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

@@ -42,7 +42,7 @@ func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, erro
 	if err != nil {
 		return lock.Page{}, err
 	}
-	ids, err := primaries(ctx, nodes)
+	ids, err := primaryNames(ctx, nodes)
 	if err != nil || len(ids) == 0 {
 		return lock.Page{}, err
 	}
@@ -52,7 +52,7 @@ func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, erro
 		return lock.Page{}, nil
 	}
 	if !same {
-		at = place{node: ids[i], cursor: "0"}
+		at = listPlace{node: ids[i], cursor: "0"}
 	}
 	var held []lock.Held
 	seen := false
@@ -61,7 +61,7 @@ func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, erro
 			return nil
 		}
 		seen = true
-		held, err = b.page(ctx, do, &at, r.Size())
+		held, err = b.readPage(ctx, do, &at, r.Size())
 		if err == nil && len(ids) == 1 {
 			b.countWaiting(ctx, do, held)
 		}
@@ -73,29 +73,29 @@ func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, erro
 	case at.cursor != "0" || at.last != "":
 		return lock.Page{Locks: held, Next: at.String()}, nil
 	case i+1 < len(ids):
-		return lock.Page{Locks: held, Next: place{node: ids[i+1], cursor: "0"}.String()}, nil
+		return lock.Page{Locks: held, Next: listPlace{node: ids[i+1], cursor: "0"}.String()}, nil
 	}
 	return lock.Page{Locks: held}, nil
 }
 
-// place is where the next page of a list begins: at a cursor of SCAN of a primary. If last is set,
-// a part of what that run of SCAN returns was listed already, up to that name.
-type place struct{ node, cursor, last string }
+// listPlace is where the next page of a list begins: at a cursor of SCAN of a primary. If last is
+// set, a part of what that run of SCAN returns was listed already, up to that name.
+type listPlace struct{ node, cursor, last string }
 
 // String returns the place as text for [lock.Page].
-func (p place) String() string { return p.node + " " + p.cursor + " " + p.last }
+func (p listPlace) String() string { return p.node + " " + p.cursor + " " + p.last }
 
 var errAfter = errors.New("redislock: after is not what List has returned; leave it empty for the first page")
 
-func parsePlace(text string) (place, error) {
+func parsePlace(text string) (listPlace, error) {
 	if text == "" {
-		return place{cursor: "0"}, nil
+		return listPlace{cursor: "0"}, nil
 	}
 	parts := strings.SplitN(text, " ", 3)
 	if len(parts) != 3 || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
-		return place{}, errAfter
+		return listPlace{}, errAfter
 	}
-	return place{parts[0], parts[1], parts[2]}, nil
+	return listPlace{parts[0], parts[1], parts[2]}, nil
 }
 
 // eachPrimary calls f for each primary with the name that it has in its cluster; a server that is
@@ -111,8 +111,8 @@ func eachPrimary(ctx context.Context, nodes redisclient.Nodes, f func(ctx contex
 	})
 }
 
-// primaries returns the sorted names of the primaries.
-func primaries(ctx context.Context, nodes redisclient.Nodes) (ids []string, err error) {
+// primaryNames returns the sorted names of the primaries.
+func primaryNames(ctx context.Context, nodes redisclient.Nodes) (ids []string, err error) {
 	err = eachPrimary(ctx, nodes, func(_ context.Context, id string, _ redisnode.Do) error {
 		if id == "" && len(ids) > 0 {
 			return errors.New("redislock: to list the locks of a cluster, the user needs CLUSTER MYID")
@@ -124,11 +124,11 @@ func primaries(ctx context.Context, nodes redisclient.Nodes) (ids []string, err 
 	return ids, err
 }
 
-// page reads locks from a place on, and moves the place. At the end of the primary the cursor is 0
-// and last is empty.
-func (b *Backend) page(ctx context.Context, do redisnode.Do, at *place, limit int) (held []lock.Held, err error) {
+// readPage reads locks from a place on, and moves the place. At the end of the primary the cursor
+// is 0 and last is empty.
+func (b *Backend) readPage(ctx context.Context, do redisnode.Do, at *listPlace, limit int) (held []lock.Held, err error) {
 	for range mostScanned {
-		next, names, err := b.scan(ctx, do, at.cursor)
+		next, names, err := b.scanNames(ctx, do, at.cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +136,7 @@ func (b *Backend) page(ctx context.Context, do redisnode.Do, at *place, limit in
 		if found {
 			rest++
 		}
-		some, err := b.heldOf(ctx, names[rest:])
+		some, err := b.readHeld(ctx, names[rest:])
 		if err != nil {
 			return nil, err
 		}
@@ -155,11 +155,11 @@ func (b *Backend) page(ctx context.Context, do redisnode.Do, at *place, limit in
 	return held, nil
 }
 
-// scan returns the names that could be locks, in their order.
-func (b *Backend) scan(ctx context.Context, do redisnode.Do, cursor string) (next string, names []string, err error) {
+// scanNames returns the names that could be locks, in their order.
+func (b *Backend) scanNames(ctx context.Context, do redisnode.Do, cursor string) (next string, names []string, err error) {
 	r := do(ctx, "SCAN", cursor, "MATCH", redisnode.Begins(b.o.Prefix), "COUNT", scanCount, "TYPE", "string")
 	if r.Err != nil {
-		return "", nil, refusal(r.Err)
+		return "", nil, explainRefusal(r.Err)
 	}
 	next, keys, ok := redisnode.Scanned(r.Value)
 	if !ok {
@@ -175,16 +175,16 @@ func (b *Backend) scan(ctx context.Context, do redisnode.Do, cursor string) (nex
 	return next, slices.Compact(names), nil // SCAN may return a name twice
 }
 
-// heldOf returns the locks of these names that are held.
-func (b *Backend) heldOf(ctx context.Context, names []string) (held []lock.Held, err error) {
+// readHeld returns the locks of these names that are held.
+func (b *Backend) readHeld(ctx context.Context, names []string) (held []lock.Held, err error) {
 	for some := range slices.Chunk(names, 200) {
 		calls := make([]redisclient.Call, len(some))
 		for i, name := range some {
-			calls[i] = redisclient.Call{Script: heldScript, Keys: []string{b.o.Prefix + name}}
+			calls[i] = redisclient.Call{Script: heldLockScript, Keys: []string{b.o.Prefix + name}}
 		}
 		for i, r := range redisnode.EvalMany(ctx, b.client, calls) {
 			if r.Err != nil {
-				return nil, refusal(r.Err)
+				return nil, explainRefusal(r.Err)
 			}
 			text, ok := r.Value.(string)
 			switch {
@@ -196,7 +196,7 @@ func (b *Backend) heldOf(ctx context.Context, names []string) (held []lock.Held,
 			number := func(at int) uint64 { return binary.BigEndian.Uint64([]byte(text[at:])) }
 			if left := int64(number(25) - number(33)); number(25) != 0 && left > 0 { //nolint:gosec // times in microseconds
 				held = append(held, lock.Held{
-					Name: some[i], Fence: fence(int64(number(17))), //nolint:gosec // scripts make none above
+					Name: some[i], Fence: toFence(int64(number(17))), //nolint:gosec // scripts make none above
 					Lease: time.Duration(left) * time.Microsecond, Waiting: -1,
 				})
 			}

@@ -14,11 +14,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/redisnode"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// grace is how long to wait at least for the other servers once a majority has answered.
-const grace = 10 * time.Millisecond
+// stragglerTime is how long to wait at least for the other servers once a majority has answered.
+const stragglerTime = 10 * time.Millisecond
 
 // Quorum keeps locks on a majority of independent servers, so that a minority of them can fail. It
 // is safe for concurrent use.
@@ -35,13 +35,13 @@ const grace = 10 * time.Millisecond
 // Source: the algorithm that the Redis documentation calls Redlock, and the fence that Martin
 // Kleppmann found missing in it.
 type Quorum struct {
-	servers []*Backend
-	need    int
-	within  time.Duration // Options.ServerTime
+	servers    []*Backend
+	majority   int
+	serverTime time.Duration // Options.ServerTime
 
-	mu    sync.Mutex
-	votes map[storeapi.Owner]vote
-	most  int // the number of votes at which those that have ended are dropped
+	mu      sync.Mutex
+	votes   map[storeapi.Owner]vote
+	sweepAt int // the number of votes at which those that have ended are dropped
 }
 
 // vote is an owner's entry on the servers. Each try has a new name there: a call that releases a
@@ -61,7 +61,7 @@ func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*
 	if len(clients) < 3 {
 		return nil, fmt.Errorf("redislock: a quorum of %d servers is none; give three or five", len(clients))
 	}
-	q := &Quorum{need: len(clients)/2 + 1, votes: make(map[storeapi.Owner]vote)}
+	q := &Quorum{majority: len(clients)/2 + 1, votes: make(map[storeapi.Owner]vote)}
 	seen := make(map[string]bool)
 	for i, c := range clients {
 		b, err := newBackend(c, o)
@@ -75,7 +75,7 @@ func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*
 			return nil, errors.New("redislock: a quorum needs clients that can ask the server what it is set to; this one cannot")
 		}
 		n := 0
-		err = b.inspect(ctx, func(node *redisnode.Node) error {
+		err = b.inspectPrimaries(ctx, func(node *redisnode.Node) error {
 			n++
 			if node.AOF != "1" || node.Fsync != "always" || node.RewriteFsync != "no" || node.RunID == "" {
 				return fmt.Errorf("redislock: server %d of the quorum may forget what it has said when it is started again, so that two can hold one lock; set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no, and let the user run CONFIG GET and INFO", i+1)
@@ -92,7 +92,7 @@ func NewQuorum(ctx context.Context, clients []redisclient.Client, o *Options) (*
 		if err != nil {
 			return nil, err
 		}
-		q.servers, q.within = append(q.servers, b), b.o.ServerTime
+		q.servers, q.serverTime = append(q.servers, b), b.o.ServerTime
 	}
 	return q, nil
 }
@@ -102,13 +102,13 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 	if err := ctx.Err(); err != nil {
 		return lock.Grant{}, context.Cause(ctx)
 	}
-	had := q.vote(r)
-	at := longer(r)
+	had := q.currentVote(r)
+	at := lengthenLease(r)
 	at.Owner = had.owner
 	var mu sync.Mutex
 	var most retrysafe.Fence
 	old := 0 // servers that still have the vote as granted before
-	said := q.all(ctx, func(ctx context.Context, b *Backend) error {
+	said := q.callServers(ctx, func(ctx context.Context, b *Backend) error {
 		g, err := b.TryLock(ctx, at)
 		mu.Lock()
 		defer mu.Unlock()
@@ -118,63 +118,64 @@ func (q *Quorum) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error
 		}
 		return err
 	})
-	if said.ok < q.need {
-		q.forget(r.Owner)
+	if said.ok < q.majority {
+		q.forgetVote(r.Owner)
 		// Release what some servers granted; otherwise it ends with its lease.
-		q.all(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) })
-		if said.ok+said.held >= q.need {
+		q.callServers(context.WithoutCancel(ctx), func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) })
+		if said.ok+said.held >= q.majority {
 			// A majority has answered: another owner has the lock, or a part of a split vote.
 			return lock.Grant{}, lock.ErrHeld
 		}
-		return lock.Grant{}, q.short(said)
+		return lock.Grant{}, q.noMajorityError(said)
 	}
 	mu.Lock()
-	fence, repeat := most, old >= q.need // a server that answers later does not count
+	fence, repeat := most, old >= q.majority // a server that answers later does not count
 	mu.Unlock()
 	if repeat { // no other owner had a majority in between
 		return lock.Grant{Fence: had.fence}, nil
 	}
-	said = q.all(ctx, func(ctx context.Context, b *Backend) error {
-		return b.lost(ctx, b.with(raiseScript, at, uint64(fence)))
+	said = q.callServers(ctx, func(ctx context.Context, b *Backend) error {
+		return b.evalOwned(ctx, b.newCall(raiseScript, at, uint64(fence)))
 	})
-	if said.ok < q.need {
-		return lock.Grant{}, q.short(said)
+	if said.ok < q.majority {
+		return lock.Grant{}, q.noMajorityError(said)
 	}
-	q.granted(r, had, fence)
+	q.storeFence(r, had, fence)
 	return lock.Grant{Fence: fence}, nil
 }
 
 // leastVotes is how many votes are kept before any is dropped.
 const leastVotes = 256
 
-// vote returns the vote of a request's owner, and makes one if there is none. It is kept from now
-// on for twice the lease, so that votes whose release no majority has answered do not pile up.
-func (q *Quorum) vote(r lock.Request) vote {
+// currentVote returns the vote of a request's owner, and makes one if there is none. It is kept
+// from now on for twice the lease, so that votes whose release no majority has answered do not pile
+// up.
+func (q *Quorum) currentVote(r lock.Request) vote {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	v, ok := q.votes[r.Owner]
-	if ok && v.ended() {
+	if ok && v.isOver() {
 		v, ok = vote{}, false
 	}
 	if !ok {
 		_, _ = rand.Read(v.owner[:]) // never fails: it would end the process
-		q.drop()
+		q.sweepVotes()
 	}
-	return q.extended(r, v)
+	return q.extendVote(r, v)
 }
 
-// extended stores a vote, which lasts for the request's lease and no shorter than it did: nor does
-// a lease on the servers get shorter. The caller holds the mutex.
-func (q *Quorum) extended(r lock.Request, v vote) vote {
-	if ends := time.Now().Add(2*r.Lease + q.within); ends.After(v.ends) {
+// extendVote stores a vote, which lasts for the request's lease and no shorter than it did: nor
+// does a lease on the servers get shorter. The caller holds the mutex.
+func (q *Quorum) extendVote(r lock.Request, v vote) vote {
+	if ends := time.Now().Add(2*r.Lease + q.serverTime); ends.After(v.ends) {
 		v.ends = ends
 	}
 	q.votes[r.Owner] = v
 	return v
 }
 
-// granted stores the fence of a vote, which an Extend may have changed meanwhile.
-func (q *Quorum) granted(r lock.Request, v vote, fence retrysafe.Fence) {
+// storeFence stores the fence of a vote, which an Extend may have changed meanwhile.
+func (q *Quorum) storeFence(r lock.Request, v vote, fence retrysafe.Fence) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if now, ok := q.votes[r.Owner]; ok {
@@ -184,46 +185,46 @@ func (q *Quorum) granted(r lock.Request, v vote, fence retrysafe.Fence) {
 	q.votes[r.Owner] = v
 }
 
-func (v *vote) ended() bool { return time.Now().After(v.ends) }
+func (v *vote) isOver() bool { return time.Now().After(v.ends) }
 
-// drop drops the votes that have ended, each time that their number has doubled.
-func (q *Quorum) drop() {
-	if len(q.votes) < max(q.most, leastVotes) {
+// sweepVotes drops the votes that have ended, each time that their number has doubled.
+func (q *Quorum) sweepVotes() {
+	if len(q.votes) < max(q.sweepAt, leastVotes) {
 		return
 	}
 	for owner, v := range q.votes {
-		if v.ended() {
+		if v.isOver() {
 			delete(q.votes, owner)
 		}
 	}
-	q.most = 2 * len(q.votes)
+	q.sweepAt = 2 * len(q.votes)
 }
 
-// voted returns r as the servers know it, and reports whether the owner has a vote. extends says
-// that its lease begins again.
-func (q *Quorum) voted(r lock.Request, extends bool) (lock.Request, bool) {
+// serverRequest returns r as the servers know it, and reports whether the owner has a vote. extends
+// says that its lease begins again.
+func (q *Quorum) serverRequest(r lock.Request, extends bool) (lock.Request, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	v, ok := q.votes[r.Owner]
-	if ok && v.ended() {
+	if ok && v.isOver() {
 		return r, false
 	}
 	if ok && extends {
-		v = q.extended(r, v)
+		v = q.extendVote(r, v)
 	}
 	r.Owner = v.owner
 	return r, ok
 }
 
-func (q *Quorum) forget(owner storeapi.Owner) {
+func (q *Quorum) forgetVote(owner storeapi.Owner) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.votes, owner)
 }
 
-// longer lengthens the lease for the servers, so that it lasts by the holder's clock even if theirs
-// are faster.
-func longer(r lock.Request) lock.Request {
+// lengthenLease lengthens the lease for the servers, so that it lasts by the holder's clock even if
+// theirs are faster.
+func lengthenLease(r lock.Request) lock.Request {
 	r.Lease += r.Lease/100 + time.Millisecond
 	return r
 }
@@ -242,7 +243,7 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 	said := tally{}
 	for range q.servers {
 		said.add(<-free)
-		if said.ok == q.need {
+		if said.ok == q.majority {
 			// Waiters for the same lock would split the vote for ever if they all came at once.
 			return backoff.Pause(ctx, mathrand.N(2*time.Millisecond))
 		}
@@ -250,27 +251,27 @@ func (q *Quorum) Wait(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return q.short(said)
+	return q.noMajorityError(said)
 }
 
 // Extend implements [lock.Backend].
 func (q *Quorum) Extend(ctx context.Context, r lock.Request) error {
-	at, ok := q.voted(longer(r), true)
+	at, ok := q.serverRequest(lengthenLease(r), true)
 	if !ok {
 		return lock.ErrLost
 	}
-	return q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Extend(ctx, at) }))
+	return q.verdict(q.callServers(ctx, func(ctx context.Context, b *Backend) error { return b.Extend(ctx, at) }))
 }
 
 // Unlock implements [lock.Backend].
 func (q *Quorum) Unlock(ctx context.Context, r lock.Request) error {
-	at, ok := q.voted(r, false)
+	at, ok := q.serverRequest(r, false)
 	if !ok {
 		return lock.ErrLost
 	}
-	err := q.verdict(q.all(ctx, func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) }))
+	err := q.verdict(q.callServers(ctx, func(ctx context.Context, b *Backend) error { return b.Unlock(ctx, at) }))
 	if err == nil || errors.Is(err, lock.ErrLost) {
-		q.forget(r.Owner)
+		q.forgetVote(r.Owner)
 	}
 	return err
 }
@@ -278,20 +279,20 @@ func (q *Quorum) Unlock(ctx context.Context, r lock.Request) error {
 // verdict combines the answers: nil if a majority agreed, or ErrLost if no majority can any more.
 func (q *Quorum) verdict(said tally) error {
 	switch {
-	case said.ok >= q.need:
+	case said.ok >= q.majority:
 		return nil
-	case len(q.servers)-said.lost < q.need:
+	case len(q.servers)-said.lost < q.majority:
 		return lock.ErrLost
 	}
-	return q.short(said)
+	return q.noMajorityError(said)
 }
 
-// short returns the error for too few servers that agree.
-func (q *Quorum) short(said tally) error {
+// noMajorityError returns the error for too few servers that agree.
+func (q *Quorum) noMajorityError(said tally) error {
 	if said.err == nil {
-		return fmt.Errorf("redislock: %d of %d servers agree, and no majority of %d: the lock was lost while it was taken", said.ok, len(q.servers), q.need)
+		return fmt.Errorf("redislock: %d of %d servers agree, and no majority of %d: the lock was lost while it was taken", said.ok, len(q.servers), q.majority)
 	}
-	return fmt.Errorf("redislock: %d of %d servers could not be asked, so that no majority of %d agrees; look at them: %w", said.failed, len(q.servers), q.need, said.err)
+	return fmt.Errorf("redislock: %d of %d servers could not be asked, so that no majority of %d agrees; look at them: %w", said.failed, len(q.servers), q.majority, said.err)
 }
 
 // tally counts answers.
@@ -314,11 +315,11 @@ func (t *tally) add(err error) {
 	}
 }
 
-// all calls all servers at once. Once a majority has agreed, it waits as long again for the others,
-// so that a server that hangs does not delay every call. If such a server still carries out the
-// call later, the owner has an entry there; its Unlock goes to all servers.
-func (q *Quorum) all(ctx context.Context, ask func(context.Context, *Backend) error) tally {
-	ctx, cancel := context.WithTimeout(ctx, q.within)
+// callServers calls all servers at once. Once a majority has agreed, it waits as long again for the
+// others, so that a server that hangs does not delay every call. If such a server still carries out
+// the call later, the owner has an entry there; its Unlock goes to all servers.
+func (q *Quorum) callServers(ctx context.Context, ask func(context.Context, *Backend) error) tally {
+	ctx, cancel := context.WithTimeout(ctx, q.serverTime)
 	began := time.Now()
 	answers := make(chan error, len(q.servers))
 	var all sync.WaitGroup
@@ -338,8 +339,8 @@ func (q *Quorum) all(ctx context.Context, ask func(context.Context, *Backend) er
 		case <-enough:
 			return said
 		}
-		if said.ok == q.need && enough == nil {
-			timer := time.NewTimer(max(grace, time.Since(began)))
+		if said.ok == q.majority && enough == nil {
+			timer := time.NewTimer(max(stragglerTime, time.Since(began)))
 			defer timer.Stop()
 			enough = timer.C
 		}

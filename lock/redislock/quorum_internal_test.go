@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // mute is a server that grants every lock and does not answer when one is released.
@@ -32,11 +32,11 @@ func (m *mute) Eval(_ context.Context, c redisclient.Call) redisclient.Reply {
 // quorumOf returns a quorum without asking the servers for their configuration.
 func quorumOf(t *testing.T, o *Options, clients ...redisclient.Client) *Quorum {
 	t.Helper()
-	q := &Quorum{need: len(clients)/2 + 1, votes: map[storeapi.Owner]vote{}}
+	q := &Quorum{majority: len(clients)/2 + 1, votes: map[storeapi.Owner]vote{}}
 	for _, c := range clients {
 		b, err := newBackend(c, o)
 		assert.NoError(t, err, "a backend")
-		q.servers, q.within = append(q.servers, b), b.o.ServerTime
+		q.servers, q.serverTime = append(q.servers, b), b.o.ServerTime
 	}
 	return q
 }

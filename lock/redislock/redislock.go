@@ -73,7 +73,7 @@ func New(ctx context.Context, c redisclient.Client, o *Options) (*Backend, error
 	if err != nil {
 		return nil, err
 	}
-	return b, b.inspect(ctx, func(node *redisnode.Node) error {
+	return b, b.inspectPrimaries(ctx, func(node *redisnode.Node) error {
 		if node.Replicas > 0 && b.o.Replicas == 0 {
 			b.o.Logger.Warn("redislock: locks are not confirmed by replicas: a failover can lose one that is held, and let a second holder in; set Replicas")
 		}
@@ -111,12 +111,12 @@ func newBackend(c redisclient.Client, o *Options) (*Backend, error) {
 		return nil, fmt.Errorf("redislock: ReplicaTime is %v, ServerTime %v and Remember %v; use a millisecond at least, and a minute at least for Remember", b.o.ReplicaTime, b.o.ServerTime, b.o.Remember)
 	}
 	var err error
-	b.primaries, err = redisnode.NewPrimaries("redislock", c, b.o.Replicas, b.o.ReplicaTime, refusal)
+	b.primaries, err = redisnode.NewPrimaries("redislock", c, b.o.Replicas, b.o.ReplicaTime, explainRefusal)
 	return b, err
 }
 
-// inspect checks every primary before any lock is stored there.
-func (b *Backend) inspect(ctx context.Context, look func(*redisnode.Node) error) error {
+// inspectPrimaries checks every primary before any lock is stored there.
+func (b *Backend) inspectPrimaries(ctx context.Context, look func(*redisnode.Node) error) error {
 	asked, err := b.primaries.Inspect(ctx, b.o.AllowEviction, "a lock that is held, and let a second holder in", func(_ context.Context, _ redisnode.Do, node *redisnode.Node) error {
 		if node.Policy == "" {
 			b.o.Logger.Warn("redislock: the server tells neither its configuration (CONFIG GET) nor its state (INFO); make sure that maxmemory-policy is noeviction and that it writes to disk")
@@ -134,8 +134,8 @@ var advice = map[string]string{
 	"NOPERM": "the user may not run this; it needs EVALSHA, EVAL, GET, SET, TIME, PUBLISH, SUBSCRIBE, ROLE, and WAIT for Replicas, and the keys and channels of the prefix",
 }
 
-// refusal explains an error of the server. The result still is a [redisclient.Error].
-func refusal(err error) error { return redisnode.Refusal("redislock", advice, err) }
+// explainRefusal explains an error of the server. The result still is a [redisclient.Error].
+func explainRefusal(err error) error { return redisnode.Refusal("redislock", advice, err) }
 
-// fence converts the number that a script returns.
-func fence(n int64) retrysafe.Fence { return retrysafe.Fence(n) } //nolint:gosec // scripts make none below zero
+// toFence converts the number that a script returns.
+func toFence(n int64) retrysafe.Fence { return retrysafe.Fence(n) } //nolint:gosec // scripts make none below zero

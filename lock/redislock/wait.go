@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// lookAgain is how often a waiter checks the lock although messages come, because a message may
-	// be lost.
-	lookAgain = time.Second
-	// poll is how often a waiter checks if no messages come: every half of it to all of it.
-	poll = 50 * time.Millisecond
+	// recheckAfter is how often a waiter checks the lock although messages come, because a message
+	// may be lost.
+	recheckAfter = time.Second
+	// pollInterval is how often a waiter checks if no messages come: every half of it to all of it.
+	pollInterval = 50 * time.Millisecond
 )
 
 // Wait implements [lock.Backend]. A message of the owner that unlocks wakes the waiter. Without a
@@ -47,7 +47,7 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	// An unlock before the subscription is active sends no message here, so check once when it
 	// becomes active.
 	polling := false
-	for look := lookAgain; ; {
+	for look := recheckAfter; ; {
 		t := time.NewTimer(look)
 		select {
 		case <-stands:
@@ -63,13 +63,13 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		left, err := b.ask(ctx, b.call(leftScript, r))
+		left, err := b.evalNumber(ctx, b.leaseCall(timeLeftScript, r))
 		if err != nil || left <= 0 {
 			return err
 		}
-		look = min(lookAgain, time.Duration(left)*time.Microsecond)
+		look = min(recheckAfter, time.Duration(left)*time.Microsecond)
 		if polling {
-			look = min(look, poll/2+rand.N(poll/2))
+			look = min(look, pollInterval/2+rand.N(pollInterval/2))
 		}
 	}
 }

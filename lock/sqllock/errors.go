@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
 )
 
-// patient calls f until no other transaction blocks it.
-func patient(ctx context.Context, f func() error) error {
+// retryBlocked calls f until no other transaction blocks it.
+func retryBlocked(ctx context.Context, f func() error) error {
 	err := sqlkit.Retry(ctx, f)
 	if sqlkit.InTheWay(err) {
 		return fmt.Errorf("sqllock: other transactions were in the way until the end of the context; nothing was done: %w", context.Cause(ctx))
@@ -16,9 +16,9 @@ func patient(ctx context.Context, f func() error) error {
 	return err
 }
 
-// explain says which step err is from, and what to do if that is known. None of these statements
-// fails in a way in which a database would quote a name.
-func explain(step, table string, err error) error {
+// explainError says which step err is from, and what to do if that is known. None of these
+// statements fails in a way in which a database would quote a name.
+func explainError(step, table string, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -21,7 +21,7 @@ func (t *Table) List(ctx context.Context, r lock.ListRequest) (lock.Page, error)
 	}
 	size := r.Size()
 	var p lock.Page
-	err := patient(ctx, func() error {
+	err := retryBlocked(ctx, func() error {
 		p = lock.Page{}
 		rows, err := t.db.QueryContext(ctx, t.queries.list, []byte(r.After), size+1)
 		if err != nil {
@@ -46,7 +46,7 @@ func (t *Table) List(ctx context.Context, r lock.ListRequest) (lock.Page, error)
 		return rows.Err()
 	})
 	if err != nil {
-		return lock.Page{}, explain("list the locks", t.o.Table, err)
+		return lock.Page{}, explainError("list the locks", t.o.Table, err)
 	}
 	return p, nil
 }

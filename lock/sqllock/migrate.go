@@ -24,9 +24,9 @@ func SchemaSQL(d Dialect) string {
 	return sqlkit.Choose(d, sqliteSchema, postgresSchema, mysqlSchema)
 }
 
-// migrate creates the table if it does not exist. Several processes can call it at once.
-func migrate(ctx context.Context, db *sql.DB, d Dialect, table string) error {
-	return explain("migrate", table, sqlkit.Migrate(ctx, db, d, table, func(ctx context.Context, db sqlkit.Execer) error {
+// createTable creates the table if it does not exist. Several processes can call it at once.
+func createTable(ctx context.Context, db *sql.DB, d Dialect, table string) error {
+	return explainError("migrate", table, sqlkit.Migrate(ctx, db, d, table, func(ctx context.Context, db sqlkit.Execer) error {
 		return sqlkit.Run(ctx, db, sqlkit.Statements(SchemaSQL(d), DefaultTable, table))
 	}))
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/sqlkit"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // Dialect is the kind of database.
@@ -36,7 +36,7 @@ type Options struct {
 // longestTable leaves room for the suffixes of indexes.
 const longestTable = 48
 
-func checked(o *Options, d Dialect) (Options, error) {
+func checkedOptions(o *Options, d Dialect) (Options, error) {
 	var own Options
 	if o != nil {
 		own = *o

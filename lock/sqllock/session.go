@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/retrysafe/retrysafe/lock"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Session keeps locks as locks of database sessions: advisory locks of PostgreSQL 14 or newer,
@@ -36,13 +36,13 @@ type Session struct {
 	o       Options
 	queries queries
 
-	mu      sync.Mutex
-	pins    map[pinKey]*pin
-	checked bool   // that no pooler shares our sessions
-	space   string // the rest of what a lock's name is hashed with
+	mu            sync.Mutex
+	conns         map[ownerKey]*ownerConn
+	poolerChecked bool   // that no pooler shares our sessions
+	database      string // the rest of what a lock's name is hashed with
 }
 
-type pinKey struct {
+type ownerKey struct {
 	name  string
 	owner storeapi.Owner
 }
@@ -55,21 +55,23 @@ func NewSession(db *sql.DB, d Dialect, o *Options) (*Session, error) {
 	if db == nil {
 		return nil, errors.New("sqllock: NewSession needs a database")
 	}
-	own, err := checked(o, d)
+	own, err := checkedOptions(o, d)
 	if err != nil {
 		return nil, err
 	}
 	if d == SQLite {
 		return nil, errors.New("sqllock: SQLite has no locks of sessions; use NewTable")
 	}
-	return &Session{db: db, dialect: d, o: own, queries: queriesOf(d, own.Table), pins: make(map[pinKey]*pin)}, nil
+	return &Session{db: db, dialect: d, o: own, queries: queriesFor(d, own.Table), conns: make(map[ownerKey]*ownerConn)}, nil
 }
 
 // Migrate creates the table if it does not exist. Several processes can call it at once.
-func (s *Session) Migrate(ctx context.Context) error { return migrate(ctx, s.db, s.dialect, s.o.Table) }
+func (s *Session) Migrate(ctx context.Context) error {
+	return createTable(ctx, s.db, s.dialect, s.o.Table)
+}
 
-// whoami returns the query for the id of the server's session.
-func (s *Session) whoami() string {
+// sessionIDQuery returns the query for the id of the server's session.
+func (s *Session) sessionIDQuery() string {
 	if s.dialect == MySQL {
 		return `SELECT CONNECTION_ID()`
 	}
@@ -79,10 +81,11 @@ func (s *Session) whoami() string {
 var errPooled = errors.New("sqllock: between this program and the database is a pooler that gives one session to several connections, so that locks of sessions mean nothing; " +
 	"let locks go to the database itself, or to a pool in session mode, or use NewTable")
 
-// check checks once whether a connection keeps its session while another one is in a transaction.
-func (s *Session) check(ctx context.Context) error {
+// checkPooler checks once whether a connection keeps its session while another one is in a
+// transaction.
+func (s *Session) checkPooler(ctx context.Context) error {
 	s.mu.Lock()
-	done := s.checked
+	done := s.poolerChecked
 	s.mu.Unlock()
 	if done {
 		return nil
@@ -98,7 +101,7 @@ func (s *Session) check(ctx context.Context) error {
 			return err
 		}
 		defer one.Close() //nolint:errcheck // it goes back to the pool
-		if err := one.QueryRowContext(ctx, s.whoami()).Scan(&before); err != nil {
+		if err := one.QueryRowContext(ctx, s.sessionIDQuery()).Scan(&before); err != nil {
 			return err
 		}
 		tx, err := s.db.BeginTx(ctx, nil)
@@ -106,10 +109,10 @@ func (s *Session) check(ctx context.Context) error {
 			return err
 		}
 		defer tx.Rollback() //nolint:errcheck // nothing was done in it
-		if err := tx.QueryRowContext(ctx, s.whoami()).Scan(&other); err != nil {
+		if err := tx.QueryRowContext(ctx, s.sessionIDQuery()).Scan(&other); err != nil {
 			return err
 		}
-		if err := one.QueryRowContext(ctx, s.whoami()).Scan(&after); err != nil {
+		if err := one.QueryRowContext(ctx, s.sessionIDQuery()).Scan(&after); err != nil {
 			return err
 		}
 		if s.dialect == MySQL {
@@ -119,20 +122,20 @@ func (s *Session) check(ctx context.Context) error {
 	}()
 	switch {
 	case err != nil:
-		return explain("look whose the sessions are", s.o.Table, err)
+		return explainError("look whose the sessions are", s.o.Table, err)
 	case before == other || before != after:
 		return errPooled
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.checked, s.space = true, space.String
+	s.poolerChecked, s.database = true, space.String
 	return nil
 }
 
 // lockID returns the server's id for the lock.
 func (s *Session) lockID(name string) any {
 	s.mu.Lock()
-	sum := sha256.Sum256(fmt.Appendf(nil, "retrysafe\x00%s\x00%s\x00%s", s.space, s.o.Table, name))
+	sum := sha256.Sum256(fmt.Appendf(nil, "retrysafe\x00%s\x00%s\x00%s", s.database, s.o.Table, name))
 	s.mu.Unlock()
 	if s.dialect == MySQL {
 		return "retrysafe:" + hex.EncodeToString(sum[:16])
@@ -145,30 +148,30 @@ func (s *Session) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	if ctx.Err() != nil {
 		return lock.Grant{}, context.Cause(ctx)
 	}
-	if err := s.check(ctx); err != nil {
+	if err := s.checkPooler(ctx); err != nil {
 		return lock.Grant{}, err
 	}
 	var g lock.Grant
-	err := s.do(ctx, r, s.open(r, true), func(p *pin) error {
-		if p.conn != nil && s.beat(p, r.Lease) != nil {
-			s.drop(p) // another try is in progress on it
+	err := s.runOnConn(ctx, r, s.borrowConn(r, true), func(p *ownerConn) error {
+		if p.conn != nil && s.checkAlive(p, r.Lease) != nil {
+			s.closeConn(p) // another try is in progress on it
 		}
 		if p.conn == nil {
 			if err := s.connect(ctx, p, r.Lease); err != nil {
 				return err
 			}
 		}
-		if !p.taken {
-			if err := s.take(p, 0); err != nil {
+		if !p.locked {
+			if err := s.acquire(p, 0); err != nil {
 				return err
 			}
 		}
 		if p.fence == 0 {
-			if err := s.raise(p, r); err != nil {
+			if err := s.raiseFence(p, r); err != nil {
 				return err
 			}
 		}
-		g = lock.Grant{Fence: p.fence, Done: p.gone}
+		g = lock.Grant{Fence: p.fence, Done: p.closed}
 		return nil
 	})
 	if err != nil {
@@ -182,17 +185,17 @@ func (s *Session) Wait(ctx context.Context, r lock.Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := s.check(ctx); err != nil {
+	if err := s.checkPooler(ctx); err != nil {
 		return err
 	}
-	return s.do(ctx, r, s.open(r, true), func(p *pin) error {
+	return s.runOnConn(ctx, r, s.borrowConn(r, true), func(p *ownerConn) error {
 		if p.conn == nil {
 			if err := s.connect(ctx, p, r.Lease); err != nil {
 				return err
 			}
 		}
-		for !p.taken {
-			err := s.take(p, turn)
+		for !p.locked {
+			err := s.acquire(p, waitSlice)
 			if err != nil && !errors.Is(err, lock.ErrHeld) {
 				return err
 			}
@@ -207,12 +210,12 @@ func (s *Session) Wait(ctx context.Context, r lock.Request) error {
 // Extend implements [lock.Backend]. If the connection fails, the lock is lost, and the grant's Done
 // is closed.
 func (s *Session) Extend(ctx context.Context, r lock.Request) error {
-	return s.pinned(ctx, r, func(p *pin) error {
+	return s.runIfConnected(ctx, r, func(p *ownerConn) error {
 		if p.fence == 0 {
 			return lock.ErrLost
 		}
-		if s.beat(p, r.Lease) != nil {
-			s.drop(p)
+		if s.checkAlive(p, r.Lease) != nil {
+			s.closeConn(p)
 			return lock.ErrLost
 		}
 		return nil
@@ -221,25 +224,25 @@ func (s *Session) Extend(ctx context.Context, r lock.Request) error {
 
 // Unlock implements [lock.Backend].
 func (s *Session) Unlock(ctx context.Context, r lock.Request) error {
-	return s.pinned(ctx, r, func(p *pin) error {
-		defer s.drop(p)
-		if !p.taken {
+	return s.runIfConnected(ctx, r, func(p *ownerConn) error {
+		defer s.closeConn(p)
+		if !p.locked {
 			return nil
 		}
 		return s.release(p)
 	})
 }
 
-// pinned runs f on the owner's connection. It returns [lock.ErrLost] if the owner has none.
-func (s *Session) pinned(ctx context.Context, r lock.Request, f func(*pin) error) error {
+// runIfConnected runs f on the owner's connection. It returns [lock.ErrLost] if the owner has none.
+func (s *Session) runIfConnected(ctx context.Context, r lock.Request, f func(*ownerConn) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	p := s.open(r, false)
+	p := s.borrowConn(r, false)
 	if p == nil {
 		return lock.ErrLost
 	}
-	return s.do(ctx, r, p, func(p *pin) error {
+	return s.runOnConn(ctx, r, p, func(p *ownerConn) error {
 		if p.conn == nil {
 			return lock.ErrLost
 		}

@@ -13,36 +13,36 @@ import (
 
 // A waiter polls after 25 to 50 ms, and then ever more rarely, up to 125 to 250 ms.
 const (
-	soonest = 50 * time.Millisecond
-	latest  = 250 * time.Millisecond
+	firstPoll   = 50 * time.Millisecond
+	slowestPoll = 250 * time.Millisecond
 )
 
-// calls wakes the waiters of this process by name when a lock is released.
-type calls struct {
+// releaseSignals wakes the waiters of this process by name when a lock is released.
+type releaseSignals struct {
 	mu    sync.Mutex
-	names map[string]*call
+	names map[string]*releaseSignal
 }
 
-type call struct {
-	waiting int
-	made    chan struct{}
+type releaseSignal struct {
+	waiting  int
+	released chan struct{}
 }
 
-// await returns a channel that is closed at the next release of the name. The caller calls done
+// subscribe returns a channel that is closed at the next release of the name. The caller calls done
 // when it does not wait any more.
-func (c *calls) await(name string) (made <-chan struct{}, done func()) {
+func (c *releaseSignals) subscribe(name string) (made <-chan struct{}, done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.names[name]
 	if one == nil {
 		if c.names == nil {
-			c.names = make(map[string]*call)
+			c.names = make(map[string]*releaseSignal)
 		}
-		one = &call{made: make(chan struct{})}
+		one = &releaseSignal{released: make(chan struct{})}
 		c.names[name] = one
 	}
 	one.waiting++
-	return one.made, func() {
+	return one.released, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if one.waiting--; one.waiting == 0 && c.names[name] == one {
@@ -51,11 +51,11 @@ func (c *calls) await(name string) (made <-chan struct{}, done func()) {
 	}
 }
 
-func (c *calls) wake(name string) {
+func (c *releaseSignals) notify(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one := c.names[name]; one != nil {
-		close(one.made)
+		close(one.released)
 		delete(c.names, name)
 	}
 }
@@ -63,12 +63,12 @@ func (c *calls) wake(name string) {
 // Wait implements [lock.Backend]. A release through this backend wakes it at once. For other
 // releases it polls.
 func (t *Table) Wait(ctx context.Context, r lock.Request) error {
-	for most := soonest; ; most = min(most*3/2, latest) {
+	for most := firstPoll; ; most = min(most*3/2, slowestPoll) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		made, done := t.calls.await(r.Name) // before the first check
-		left, err := t.left(ctx, r)
+		made, done := t.releases.subscribe(r.Name) // before the first check
+		left, err := t.timeLeft(ctx, r)
 		if err != nil || left <= 0 {
 			done()
 			return err
@@ -87,15 +87,15 @@ func (t *Table) Wait(ctx context.Context, r lock.Request) error {
 	}
 }
 
-// left returns how long the lock is still held.
-func (t *Table) left(ctx context.Context, r lock.Request) (time.Duration, error) {
+// timeLeft returns how long the lock is still held.
+func (t *Table) timeLeft(ctx context.Context, r lock.Request) (time.Duration, error) {
 	var us int64
-	err := patient(ctx, func() error { return t.db.QueryRowContext(ctx, t.queries.left, []byte(r.Name)).Scan(&us) })
+	err := retryBlocked(ctx, func() error { return t.db.QueryRowContext(ctx, t.queries.timeLeft, []byte(r.Name)).Scan(&us) })
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, nil
 	case err != nil:
-		return 0, explain("look at the lock", t.o.Table, err)
+		return 0, explainError("look at the lock", t.o.Table, err)
 	}
 	return time.Duration(us) * time.Microsecond, nil
 }

@@ -8,12 +8,12 @@ import (
 
 func TestReleasesAreCalled(t *testing.T) {
 	t.Parallel()
-	var c calls
-	one, leave := c.await("x")
-	two, _ := c.await("x")
-	other, _ := c.await("y")
+	var c releaseSignals
+	one, leave := c.subscribe("x")
+	two, _ := c.subscribe("x")
+	other, _ := c.subscribe("y")
 	leave()
-	c.wake("x")
+	c.notify("x")
 	<-one
 	<-two
 	select {
@@ -21,7 +21,7 @@ func TestReleasesAreCalled(t *testing.T) {
 		t.Error("another name was called")
 	default:
 	}
-	again, leave := c.await("x") // the next release
+	again, leave := c.subscribe("x") // the next release
 	select {
 	case <-again:
 		t.Error("called before the release")
@@ -34,10 +34,10 @@ func TestReleasesAreCalled(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]Options{"Table": {Table: `a"b`}, "Remember": {Remember: 1}} {
-		_, err := checked(&o, SQLite)
+		_, err := checkedOptions(&o, SQLite)
 		assert.True(t, err != nil, "refused")
 		assert.Contains(t, err.Error(), want, "why")
 	}
-	_, err := checked(nil, 9)
+	_, err := checkedOptions(nil, 9)
 	assert.Contains(t, err.Error(), "dialect 9", "why")
 }

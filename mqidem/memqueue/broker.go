@@ -38,8 +38,8 @@ type entry struct {
 	reason  mqidem.Reason // of a dead letter
 }
 
-// queue returns the queue of a name, and makes it if needed. The lock is held.
-func (b *Broker) queue(name string) *queue {
+// queueOf returns the queue of a name, and makes it if needed. The lock is held.
+func (b *Broker) queueOf(name string) *queue {
 	q := b.queues[name]
 	if q == nil {
 		q = &queue{name: name, later: map[*entry]*time.Timer{}, signal: make(chan struct{})}
@@ -74,16 +74,16 @@ func (b *Broker) Publish(ctx context.Context, batch []outbox.Outgoing) []error {
 		for name, value := range o.Headers {
 			m.Headers[name] = []byte(value)
 		}
-		errs[i] = outbox.Unavailable(b.put(ctx, o.Topic, &m))
+		errs[i] = outbox.Unavailable(b.addToTopic(ctx, o.Topic, &m))
 	}
 	return errs
 }
 
-// put adds a copy of m to each queue of a topic.
-func (b *Broker) put(ctx context.Context, topic string, m *mqidem.Message) error {
+// addToTopic adds a copy of m to each queue of a topic.
+func (b *Broker) addToTopic(ctx context.Context, topic string, m *mqidem.Message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := errors.Join(ctx.Err(), b.gone()); err != nil {
+	if err := errors.Join(ctx.Err(), b.checkOpen()); err != nil {
 		return err
 	}
 	names := b.bound[topic]
@@ -93,7 +93,7 @@ func (b *Broker) put(ctx context.Context, topic string, m *mqidem.Message) error
 	for _, name := range names {
 		c := m.Clone()
 		c.Source, c.Deliveries = name, 0
-		b.queue(name).push(&entry{message: c})
+		b.queueOf(name).push(&entry{message: c})
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (b *Broker) put(ctx context.Context, topic string, m *mqidem.Message) error
 func (b *Broker) Stats(queue string) (waiting, dead int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	q := b.queue(queue)
+	q := b.queueOf(queue)
 	return len(q.ready) + len(q.later), len(q.dead)
 }
 
@@ -121,8 +121,8 @@ func (b *Broker) Close() error {
 	return nil
 }
 
-// gone returns an error if the broker was closed. The lock is held.
-func (b *Broker) gone() error {
+// checkOpen returns an error if the broker was closed. The lock is held.
+func (b *Broker) checkOpen() error {
 	if b.queues == nil {
 		return fmt.Errorf("memqueue: the broker is closed: %w", mqidem.ErrSourceClosed)
 	}

@@ -19,7 +19,7 @@ func (b *Broker) DeadLetters(queue string) *DeadLetters { return &DeadLetters{b,
 // Walk implements [mqidem.DeadLetters]. It also shows a message that another walk has removed
 // meanwhile.
 func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
-	for _, e := range p.all() {
+	for _, e := range p.entries() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -34,16 +34,16 @@ func (p *DeadLetters) Walk(ctx context.Context, see func(context.Context, *mqide
 	return nil
 }
 
-func (p *DeadLetters) all() []*entry {
+func (p *DeadLetters) entries() []*entry {
 	p.broker.mu.Lock()
 	defer p.broker.mu.Unlock()
-	return slices.Clone(p.broker.queue(p.name).dead)
+	return slices.Clone(p.broker.queueOf(p.name).dead)
 }
 
 func (p *DeadLetters) remove(e *entry) {
 	p.broker.mu.Lock()
 	defer p.broker.mu.Unlock()
-	q := p.broker.queue(p.name)
+	q := p.broker.queueOf(p.name)
 	q.dead = slices.DeleteFunc(q.dead, func(other *entry) bool { return other == e })
 }
 
@@ -56,9 +56,9 @@ func (p *DeadLetters) Send(ctx context.Context, m *mqidem.Message) error {
 	c.Deliveries = 0
 	p.broker.mu.Lock()
 	defer p.broker.mu.Unlock()
-	if err := p.broker.gone(); err != nil {
+	if err := p.broker.checkOpen(); err != nil {
 		return err
 	}
-	p.broker.queue(c.Source).push(&entry{message: c})
+	p.broker.queueOf(c.Source).push(&entry{message: c})
 	return nil
 }

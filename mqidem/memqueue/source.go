@@ -24,7 +24,7 @@ func (b *Broker) Open(queue string) *Source {
 // Receive implements [mqidem.Source].
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	for {
-		d, signal, err := s.take(ctx)
+		d, signal, err := s.tryReceive(ctx)
 		if d != nil || err != nil {
 			return d, err
 		}
@@ -36,17 +36,17 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	}
 }
 
-func (s *Source) take(ctx context.Context) (mqidem.Delivery, <-chan struct{}, error) {
+func (s *Source) tryReceive(ctx context.Context) (mqidem.Delivery, <-chan struct{}, error) {
 	b := s.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if err := s.open(); err != nil {
+	if err := s.checkOpen(); err != nil {
 		return nil, nil, err
 	}
-	q := b.queue(s.name)
+	q := b.queueOf(s.name)
 	if len(q.ready) == 0 {
 		return nil, q.signal, nil
 	}
@@ -58,13 +58,13 @@ func (s *Source) take(ctx context.Context) (mqidem.Delivery, <-chan struct{}, er
 	return d, nil, nil
 }
 
-// open returns an error if the source or its broker is closed. The lock is held.
-func (s *Source) open() error {
+// checkOpen returns an error if the source or its broker is closed. The lock is held.
+func (s *Source) checkOpen() error {
 	select {
 	case <-s.closed:
 		return mqidem.ErrSourceClosed
 	default:
-		return s.broker.gone()
+		return s.broker.checkOpen()
 	}
 }
 
@@ -73,11 +73,11 @@ func (s *Source) Close() error {
 	b := s.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.open() != nil {
+	if s.checkOpen() != nil {
 		return nil
 	}
 	close(s.closed)
-	q := b.queue(s.name)
+	q := b.queueOf(s.name)
 	back := make([]*entry, 0, len(s.held)+len(q.ready))
 	for d := range s.held {
 		back = append(back, d.entry)
@@ -99,8 +99,8 @@ type delivery struct {
 
 func (d *delivery) Message() *mqidem.Message { return d.message }
 
-// settle removes the delivery from its source and calls then, both under the lock.
-func (d *delivery) settle(ctx context.Context, then func(*queue)) error {
+// settleOnce removes the delivery from its source and calls then, both under the lock.
+func (d *delivery) settleOnce(ctx context.Context, then func(*queue)) error {
 	b := d.source.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,26 +110,26 @@ func (d *delivery) settle(ctx context.Context, then func(*queue)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.source.open() != nil {
+	if d.source.checkOpen() != nil {
 		return mqidem.ErrStale
 	}
 	d.settled = true
 	delete(d.source.held, d)
-	then(b.queue(d.source.name))
+	then(b.queueOf(d.source.name))
 	return nil
 }
 
 // Ack implements [mqidem.Delivery].
-func (d *delivery) Ack(ctx context.Context) error { return d.settle(ctx, func(*queue) {}) }
+func (d *delivery) Ack(ctx context.Context) error { return d.settleOnce(ctx, func(*queue) {}) }
 
 // Retry implements [mqidem.Delivery].
 func (d *delivery) Retry(ctx context.Context, after time.Duration) error {
-	return d.settle(ctx, func(q *queue) {
+	return d.settleOnce(ctx, func(q *queue) {
 		b := d.source.broker
 		q.later[d.entry] = time.AfterFunc(after, func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if _, waits := q.later[d.entry]; waits && b.gone() == nil {
+			if _, waits := q.later[d.entry]; waits && b.checkOpen() == nil {
 				delete(q.later, d.entry)
 				q.push(d.entry)
 			}
@@ -142,7 +142,7 @@ func (d *delivery) Dead(ctx context.Context, why mqidem.Reason) error {
 	if _, err := why.Pack(); err != nil {
 		return err
 	}
-	return d.settle(ctx, func(q *queue) {
+	return d.settleOnce(ctx, func(q *queue) {
 		q.dead = append(q.dead, &entry{message: d.entry.message, reason: why})
 	})
 }

@@ -6,7 +6,7 @@ import "testing"
 func Check(t testing.TB, c Config, id string) error {
 	for _, one := range clauses {
 		if one.id == id {
-			return check(t, c, one)
+			return checkClause(t, c, one)
 		}
 	}
 	panic("no clause " + id)

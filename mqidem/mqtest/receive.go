@@ -14,7 +14,7 @@ import (
 )
 
 // Q1: a message arrives as it was published, with a source and a count.
-func content(e *env) error {
+func arrivesAsPublished(e *env) error {
 	messages := []outbox.Message{
 		{ID: "id-" + strings.Repeat("x", 100), Topic: e.Topic, Key: "a key", ContentType: "application/json", Payload: []byte(`{"n":1}`), Headers: map[string]string{"Trace": "a b", "empty": "", "umlaut": "ü"}},
 		{ID: "bytes", Topic: e.Topic, Payload: []byte{0, 255, '\r', '\n', 128, 0}},
@@ -24,12 +24,12 @@ func content(e *env) error {
 	for i, m := range messages {
 		batch[i] = outbox.Outgoing{Message: m, Added: time.Now(), Attempt: 1}
 	}
-	if err := e.send(batch); err != nil {
+	if err := e.publishBatch(batch); err != nil {
 		return err
 	}
-	s, got := e.open(), map[string]*mqidem.Message{}
+	s, got := e.openSource(), map[string]*mqidem.Message{}
 	for range messages {
-		d, err := e.next(s)
+		d, err := e.receiveNext(s)
 		if err != nil {
 			return err
 		}
@@ -72,39 +72,39 @@ func ackedIsGone(e *env) error {
 	if err != nil {
 		return err
 	}
-	a := e.open()
-	if err := e.ack(a, ids[0]); err != nil {
+	a := e.openSource()
+	if err := e.ackAll(a, ids[0]); err != nil {
 		return err
 	}
-	if _, err := e.nextIs(a, ids[1]); err != nil {
+	if _, err := e.receiveID(a, ids[1]); err != nil {
 		return err
 	}
 	if err := a.Close(); err != nil {
 		return fmt.Errorf("Close: %w", err)
 	}
-	return e.rest(e.open(), ids[1])
+	return e.expectOnly(e.openSource(), ids[1])
 }
 
 // Q3: if a source is closed, another one receives its unsettled messages. They say that they were
 // delivered before, if the broker reports it.
-func givenBack(e *env) error {
+func unsettledIsRedelivered(e *env) error {
 	ids, err := e.publish("one", "two", "three")
 	if err != nil {
 		return err
 	}
-	a := e.open()
-	if _, err := e.nextIs(a, ids[0]); err != nil {
+	a := e.openSource()
+	if _, err := e.receiveID(a, ids[0]); err != nil {
 		return err
 	}
 	if err := a.Close(); err != nil {
 		return fmt.Errorf("Close: %w", err)
 	}
-	return e.rest(e.open(), ids...)
+	return e.expectOnly(e.openSource(), ids...)
 }
 
 // Q7: Receive ends with its context, and loses no message.
-func contexts(e *env) error {
-	s := e.open()
+func endedContextStopsReceive(e *env) error {
+	s := e.openSource()
 	gone, cancel := context.WithCancel(e.ctx)
 	cancel()
 	if d, err := s.Receive(gone); !errors.Is(err, context.Canceled) || d != nil {
@@ -142,17 +142,17 @@ func contexts(e *env) error {
 	if len(seen) < n {
 		return fmt.Errorf("%d of %d messages did not come, behind calls of Receive whose contexts ended", n-len(seen), n)
 	}
-	return e.rest(s)
+	return e.expectOnly(s)
 }
 
 // Q8: Close ends Receive. Settling a delivery after Close fails at once. A second Close returns
 // nil.
-func closed(e *env) error {
+func closeEndsReceive(e *env) error {
 	if _, err := e.publish("held"); err != nil {
 		return err
 	}
-	s := e.open()
-	d, err := e.next(s)
+	s := e.openSource()
+	d, err := e.receiveNext(s)
 	if err != nil {
 		return err
 	}
@@ -186,13 +186,13 @@ func closed(e *env) error {
 }
 
 // Q9: each message reaches exactly one of several consumers.
-func shared(e *env) error {
+func eachReachesOneConsumer(e *env) error {
 	const n = 60
 	var bodies []string
 	for i := range n {
 		bodies = append(bodies, fmt.Sprint("message ", i))
 	}
-	sources := []Source{e.open(), e.open()}
+	sources := []Source{e.openSource(), e.openSource()}
 	ids, err := e.publish(bodies...)
 	if err != nil {
 		return err
@@ -242,14 +242,14 @@ func shared(e *env) error {
 }
 
 // Q12: large bodies and long ids work, also to the dead-letter queue and back.
-func large(e *env) error {
+func largeBodiesWork(e *env) error {
 	body := bytes.Repeat([]byte("0123456789abcdef"), e.Large/16)
 	id := strings.Repeat("i", 10_000)
 	if _, err := e.publish("before"); err != nil {
 		return err
 	}
-	s := e.open()
-	d, err := e.next(s)
+	s := e.openSource()
+	d, err := e.receiveNext(s)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func large(e *env) error {
 	if err := d.Ack(e.ctx); err != nil {
 		return fmt.Errorf("Ack: %w", err)
 	}
-	if d, err = e.nextIs(s, id); err != nil {
+	if d, err = e.receiveID(s, id); err != nil {
 		return err
 	}
 	if !bytes.Equal(d.Message().Body, body) {
@@ -270,7 +270,7 @@ func large(e *env) error {
 	if err := d.Dead(e.ctx, mqidem.Reason{Why: mqidem.DeadTooLarge, Source: d.Message().Source}); err != nil {
 		return fmt.Errorf("Dead of %d bytes: %w", len(body), err)
 	}
-	found, err := e.look()
+	found, err := e.listDeadLetters()
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func Run(t *testing.T, c Config) {
 	for _, one := range clauses {
 		t.Run(one.id+"/"+one.name, func(t *testing.T) {
 			t.Parallel()
-			if err := check(t, c, one); err != nil {
+			if err := checkClause(t, c, one); err != nil {
 				t.Errorf("%s: %v", one.id, err)
 			}
 		})
@@ -74,25 +74,25 @@ type clause struct {
 }
 
 var clauses = []clause{
-	{"Q1", "content", content},
+	{"Q1", "content", arrivesAsPublished},
 	{"Q2", "acked is gone", ackedIsGone},
-	{"Q3", "given back", givenBack},
-	{"Q4", "later try", laterTry},
-	{"Q5", "dead letter", deadLetter},
-	{"Q6", "walk", walk},
-	{"Q7", "contexts", contexts},
-	{"Q8", "closed", closed},
-	{"Q9", "shared", shared},
+	{"Q3", "given back", unsettledIsRedelivered},
+	{"Q4", "later try", retryComesLater},
+	{"Q5", "dead letter", deadLetterKeepsReason},
+	{"Q6", "walk", walkShowsAll},
+	{"Q7", "contexts", endedContextStopsReceive},
+	{"Q8", "closed", closeEndsReceive},
+	{"Q9", "shared", eachReachesOneConsumer},
 	{"Q10", "settled once", settledOnce},
-	{"Q11", "put back", putBack},
-	{"Q12", "large", large},
+	{"Q11", "put back", sendKeepsID},
+	{"Q12", "large", largeBodiesWork},
 	{"Q13", "without an id", withoutID},
-	{"Q14", "the largest", largest},
+	{"Q14", "the largest", largestIsDeadLettered},
 	{"Q15", "lost place", lostPlace},
-	{"Q16", "trimmed", trimmed},
+	{"Q16", "trimmed", trimmedIsReportedLost},
 }
 
-func check(t testing.TB, c Config, one clause) error {
+func checkClause(t testing.TB, c Config, one clause) error {
 	if c.Large == 0 {
 		c.Large = 256 << 10
 	}
@@ -115,8 +115,8 @@ type env struct {
 	ctx context.Context
 }
 
-// open returns another consumer.
-func (e *env) open() Source {
+// openSource returns another consumer.
+func (e *env) openSource() Source {
 	s := e.Queue.Open(e.t)
 	e.t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -130,10 +130,10 @@ func (e *env) publish(bodies ...string) ([]string, error) {
 		ids[i] = rand.Text()
 		batch[i] = outbox.Outgoing{Message: outbox.Message{ID: ids[i], Topic: e.Topic, Payload: []byte(body)}, Added: time.Now(), Attempt: 1}
 	}
-	return ids, e.send(batch)
+	return ids, e.publishBatch(batch)
 }
 
-func (e *env) send(batch []outbox.Outgoing) error {
+func (e *env) publishBatch(batch []outbox.Outgoing) error {
 	errs := e.Publisher.Publish(e.ctx, batch)
 	if len(errs) != len(batch) {
 		return fmt.Errorf("Publish of %d messages returned %d errors", len(batch), len(errs))
@@ -146,8 +146,8 @@ func (e *env) send(batch []outbox.Outgoing) error {
 	return nil
 }
 
-// next receives one message.
-func (e *env) next(s mqidem.Source) (mqidem.Delivery, error) {
+// receiveNext receives one message.
+func (e *env) receiveNext(s mqidem.Source) (mqidem.Delivery, error) {
 	d, err := s.Receive(e.ctx)
 	if err != nil {
 		return nil, fmt.Errorf("Receive of a message that should be there: %w", err)
@@ -155,23 +155,23 @@ func (e *env) next(s mqidem.Source) (mqidem.Delivery, error) {
 	return d, nil
 }
 
-// nextIs receives a message and checks its id.
-func (e *env) nextIs(s mqidem.Source, id string) (mqidem.Delivery, error) {
-	d, err := e.next(s)
+// receiveID receives a message and checks its id.
+func (e *env) receiveID(s mqidem.Source, id string) (mqidem.Delivery, error) {
+	d, err := e.receiveNext(s)
 	if err == nil && d.Message().ID != id {
 		err = fmt.Errorf("received another message (%.60q) than the one that should be there", d.Message().Body)
 	}
 	return d, err
 }
 
-// ack receives and acks messages until all of these ids were received. Any other id is an error.
-func (e *env) ack(s mqidem.Source, ids ...string) error {
+// ackAll receives and acks messages until all of these ids were received. Any other id is an error.
+func (e *env) ackAll(s mqidem.Source, ids ...string) error {
 	want := map[string]bool{}
 	for _, id := range ids {
 		want[id] = true
 	}
 	for len(want) > 0 {
-		d, err := e.next(s)
+		d, err := e.receiveNext(s)
 		if err != nil {
 			return fmt.Errorf("%d messages are missing: %w", len(want), err)
 		}
@@ -187,18 +187,18 @@ func (e *env) ack(s mqidem.Source, ids ...string) error {
 	return nil
 }
 
-// rest checks that only these ids are in the queue. It publishes one more message, which must come
-// after them or among them.
-func (e *env) rest(s mqidem.Source, ids ...string) error {
+// expectOnly checks that only these ids are in the queue. It publishes one more message, which must
+// come after them or among them.
+func (e *env) expectOnly(s mqidem.Source, ids ...string) error {
 	last, err := e.publish("the last one")
 	if err != nil {
 		return err
 	}
-	return e.ack(s, append(ids, last...)...)
+	return e.ackAll(s, append(ids, last...)...)
 }
 
-// look walks the dead-letter queue and keeps everything.
-func (e *env) look() (found []*mqidem.DeadLetter, err error) {
+// listDeadLetters walks the dead-letter queue and keeps everything.
+func (e *env) listDeadLetters() (found []*mqidem.DeadLetter, err error) {
 	err = e.DeadLetters.Walk(e.ctx, func(_ context.Context, p *mqidem.DeadLetter) (mqidem.Verdict, error) {
 		found = append(found, p)
 		return mqidem.Keep, nil

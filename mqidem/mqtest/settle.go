@@ -14,35 +14,35 @@ import (
 
 // Q4: Retry redelivers the message unchanged, not before its time. Other messages pass it
 // meanwhile, unless the broker keeps the order.
-func laterTry(e *env) error {
-	s, delay := e.open(), e.Delay
-	err := triedLater(e, s, delay)
+func retryComesLater(e *env) error {
+	s, delay := e.openSource(), e.Delay
+	err := retryOnce(e, s, delay)
 	// A machine may be too slow for a short delay, but not for one of many seconds.
-	for ; errors.Is(err, errPassedByNone) && 2*delay <= e.Patience/8; err = triedLater(e, s, delay) {
+	for ; errors.Is(err, errPassedByNone) && 2*delay <= e.Patience/8; err = retryOnce(e, s, delay) {
 		delay *= 2
 	}
 	if err != nil {
 		return err
 	}
-	if err := e.rest(s); err != nil {
+	if err := e.expectOnly(s); err != nil {
 		return err
 	}
-	return muchLater(e, s)
+	return retryDoesNotWait(e, s)
 }
 
 // errPassedByNone means that a later try was due before the next message came. Either the machine
 // is slow, or the messages after a later try wait for it.
 var errPassedByNone = errors.New("while a message waited for its later try, the next one did not come")
 
-// triedLater asks for one later try, publishes another message meanwhile, and receives both.
-func triedLater(e *env, s mqidem.Source, delay time.Duration) error {
+// retryOnce asks for one later try, publishes another message meanwhile, and receives both.
+func retryOnce(e *env, s mqidem.Source, delay time.Duration) error {
 	again := rand.Text() // a broker may drop an id that it has seen
-	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
+	if err := e.publishBatch([]outbox.Outgoing{{Message: outbox.Message{
 		ID: again, Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("again"), Headers: map[string]string{"trace": "t"},
 	}, Attempt: 1}}); err != nil {
 		return err
 	}
-	d, err := e.nextIs(s, again)
+	d, err := e.receiveID(s, again)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func triedLater(e *env, s mqidem.Source, delay time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if d, err = e.next(s); err != nil {
+	if d, err = e.receiveNext(s); err != nil {
 		return err
 	}
 	order, tooSlow := []string{others[0], again}, error(nil)
@@ -67,7 +67,7 @@ func triedLater(e *env, s mqidem.Source, delay time.Duration) error {
 	}
 	for i, id := range order {
 		if i > 0 {
-			if d, err = e.next(s); err != nil {
+			if d, err = e.receiveNext(s); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func triedLater(e *env, s mqidem.Source, delay time.Duration) error {
 			return fmt.Errorf("received another message (%.60q) than the one that should be there", m.Body)
 		}
 		if id == again {
-			if err := cameAgain(first, m, asked, delay); err != nil {
+			if err := checkRedelivered(first, m, asked, delay); err != nil {
 				return err
 			}
 		}
@@ -87,8 +87,8 @@ func triedLater(e *env, s mqidem.Source, delay time.Duration) error {
 	return tooSlow
 }
 
-// cameAgain checks a message that is redelivered after Retry with this delay.
-func cameAgain(first, m *mqidem.Message, asked time.Time, delay time.Duration) error {
+// checkRedelivered checks a message that is redelivered after Retry with this delay.
+func checkRedelivered(first, m *mqidem.Message, asked time.Time, delay time.Duration) error {
 	// A broker's clock may be slightly ahead.
 	if took := time.Since(asked); took < delay*9/10 {
 		return fmt.Errorf("the message came again %v after Retry with %v", took, delay)
@@ -102,13 +102,13 @@ func cameAgain(first, m *mqidem.Message, asked time.Time, delay time.Duration) e
 	return nil
 }
 
-// muchLater checks that Retry does not wait for a later try that is an hour away.
-func muchLater(e *env, s mqidem.Source) error {
+// retryDoesNotWait checks that Retry does not wait for a later try that is an hour away.
+func retryDoesNotWait(e *env, s mqidem.Source) error {
 	ids, err := e.publish("much later")
 	if err != nil {
 		return err
 	}
-	d, err := e.nextIs(s, ids[0])
+	d, err := e.receiveID(s, ids[0])
 	if err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ func muchLater(e *env, s mqidem.Source) error {
 	return nil
 }
 
-// reason returns a Reason with every field set.
-func reason(m *mqidem.Message) mqidem.Reason {
+// fullReason returns a Reason with every field set.
+func fullReason(m *mqidem.Message) mqidem.Reason {
 	return mqidem.Reason{
 		Why: mqidem.DeadTries, Error: "no stock of \"ö\"\n", Tries: 5, Consumer: "stock", Key: "app/mq//stock/another%00",
 		Source: m.Source, At: time.Unix(1700000000, 0).UTC(), Until: time.Unix(1800000000, 5000).UTC(), Redrives: 2,
@@ -127,22 +127,22 @@ func reason(m *mqidem.Message) mqidem.Reason {
 }
 
 // Q5: a dead letter has its reason unchanged, and is gone from the queue.
-func deadLetter(e *env) error {
-	if err := e.send([]outbox.Outgoing{{Message: outbox.Message{
+func deadLetterKeepsReason(e *env) error {
+	if err := e.publishBatch([]outbox.Outgoing{{Message: outbox.Message{
 		ID: "bad", Topic: e.Topic, Key: "k", ContentType: "text/plain", Payload: []byte("bad"), Headers: map[string]string{"trace": "t"},
 	}, Attempt: 1}}); err != nil {
 		return err
 	}
-	s := e.open()
-	d, err := e.nextIs(s, "bad")
+	s := e.openSource()
+	d, err := e.receiveID(s, "bad")
 	if err != nil {
 		return err
 	}
-	m, why := d.Message(), reason(d.Message())
+	m, why := d.Message(), fullReason(d.Message())
 	if err := d.Dead(e.ctx, why); err != nil {
 		return fmt.Errorf("Dead: %w", err)
 	}
-	found, err := e.look()
+	found, err := e.listDeadLetters()
 	if err != nil {
 		return err
 	}
@@ -163,22 +163,22 @@ func deadLetter(e *env) error {
 	if err := s.Close(); err != nil {
 		return fmt.Errorf("Close: %w", err)
 	}
-	return e.rest(e.open())
+	return e.expectOnly(e.openSource())
 }
 
 // fillDeadLetters fills the dead-letter queue.
-func (e *env) fill(bodies ...string) ([]string, error) {
+func (e *env) fillDeadLetters(bodies ...string) ([]string, error) {
 	ids, err := e.publish(bodies...)
 	if err != nil {
 		return nil, err
 	}
-	s := e.open()
+	s := e.openSource()
 	for _, id := range ids {
-		d, err := e.nextIs(s, id)
+		d, err := e.receiveID(s, id)
 		if err != nil {
 			return nil, err
 		}
-		if err := d.Dead(e.ctx, reason(d.Message())); err != nil {
+		if err := d.Dead(e.ctx, fullReason(d.Message())); err != nil {
 			return nil, fmt.Errorf("Dead: %w", err)
 		}
 	}
@@ -187,8 +187,8 @@ func (e *env) fill(bodies ...string) ([]string, error) {
 
 // Q6: a walk shows all dead letters, the oldest first. Kept ones stay and removed ones go. An error
 // ends the walk and keeps the message.
-func walk(e *env) error {
-	ids, err := e.fill("0", "1", "2", "3")
+func walkShowsAll(e *env) error {
+	ids, err := e.fillDeadLetters("0", "1", "2", "3")
 	if err != nil {
 		return err
 	}
@@ -236,8 +236,8 @@ func settledOnce(e *env) error {
 	if err != nil {
 		return err
 	}
-	s := e.open()
-	d, err := e.nextIs(s, ids[0])
+	s := e.openSource()
+	d, err := e.receiveID(s, ids[0])
 	if err != nil {
 		return err
 	}
@@ -247,16 +247,16 @@ func settledOnce(e *env) error {
 	for name, again := range map[string]func() error{
 		"Ack":   func() error { return d.Ack(e.ctx) },
 		"Retry": func() error { return d.Retry(e.ctx, 0) },
-		"Dead":  func() error { return d.Dead(e.ctx, reason(d.Message())) },
+		"Dead":  func() error { return d.Dead(e.ctx, fullReason(d.Message())) },
 	} {
 		if err := again(); !errors.Is(err, mqidem.ErrSettled) {
 			return fmt.Errorf("%s of a delivery that was acked returned %v; it has to wrap ErrSettled", name, err)
 		}
 	}
-	if err := e.rest(s, ids[1]); err != nil {
+	if err := e.expectOnly(s, ids[1]); err != nil {
 		return err
 	}
-	found, err := e.look()
+	found, err := e.listDeadLetters()
 	if err == nil && len(found) > 0 {
 		err = errors.New("a delivery that was acked has become a dead letter afterwards")
 	}
@@ -264,14 +264,14 @@ func settledOnce(e *env) error {
 }
 
 // Q11: Send publishes a dead letter to its source, under its id, any number of times.
-func putBack(e *env) error {
-	ids, err := e.fill("again")
+func sendKeepsID(e *env) error {
+	ids, err := e.fillDeadLetters("again")
 	if err != nil {
 		return err
 	}
-	s := e.open()
+	s := e.openSource()
 	for i := 1; i <= 2; i++ {
-		found, err := e.look()
+		found, err := e.listDeadLetters()
 		if err != nil {
 			return err
 		}
@@ -283,16 +283,16 @@ func putBack(e *env) error {
 		if err := e.DeadLetters.Send(e.ctx, m); err != nil {
 			return fmt.Errorf("Send: %w", err)
 		}
-		d, err := e.nextIs(s, ids[0])
+		d, err := e.receiveID(s, ids[0])
 		if err != nil {
 			return fmt.Errorf("round %d: %w", i, err)
 		}
 		if got := d.Message(); string(got.Body) != "again" || got.Header(mqidem.HeaderRedrives) != strconv.Itoa(i) || got.Source != m.Source || got.Deliveries != 1 {
 			return fmt.Errorf("round %d: the message came with body %q, redrives %q, source %q and %d deliveries", i, got.Body, got.Header(mqidem.HeaderRedrives), got.Source, got.Deliveries)
 		}
-		if err := d.Dead(e.ctx, reason(d.Message())); err != nil {
+		if err := d.Dead(e.ctx, fullReason(d.Message())); err != nil {
 			return fmt.Errorf("Dead: %w", err)
 		}
 	}
-	return e.rest(s)
+	return e.expectOnly(s)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/downstore"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 const (
@@ -26,7 +26,7 @@ func testOnce(t *testing.T, open Open) {
 	var all sync.WaitGroup
 	for range 30 {
 		all.Go(func() {
-			a := wd.do(ann, "k", "tea")
+			a := wd.send(ann, "k", "tea")
 			assert.Equal(t, a.Reply, "run 1 of tea", "the answer")
 			if a.Replayed {
 				replayed.Add(1)
@@ -36,43 +36,43 @@ func testOnce(t *testing.T, open Open) {
 		})
 	}
 	all.Wait()
-	wd.ran(1, "of 30 calls at once")
+	wd.checkRuns(1, "of 30 calls at once")
 	assert.Equal(t, [2]int64{fresh.Load(), replayed.Load()}, [2]int64{1, 29}, "first answers and replays")
-	assert.Equal(t, wd.do(ann, "k2", "tea").Reply, "run 2 of tea", "another key")
-	assert.Equal(t, wd.do("bob", "k", "tea").Reply, "run 3 of tea", "another tenant")
-	wd.refused(wd.do(ann, "k", "coffee"), rpcidem.InvalidArgument, "PAYLOAD_MISMATCH", false)
+	assert.Equal(t, wd.send(ann, "k2", "tea").Reply, "run 2 of tea", "another key")
+	assert.Equal(t, wd.send("bob", "k", "tea").Reply, "run 3 of tea", "another tenant")
+	wd.checkRefusal(wd.send(ann, "k", "coffee"), rpcidem.InvalidArgument, "PAYLOAD_MISMATCH", false)
 	for i := range int64(2) {
-		a := wd.do(ann, "", "tea")
+		a := wd.send(ann, "", "tea")
 		assert.Equal(t, a.Code, rpcidem.OK, "without a key")
 		assert.Equal(t, a.Replayed, false, "without a key")
-		wd.ran(4+i, "without a key")
+		wd.checkRuns(4+i, "without a key")
 	}
 }
 
 func testKeys(t *testing.T, open Open) {
 	wd := newWorld(t, open, nil, rpcidem.Options{Key: rpcidem.Required}, nil)
-	wd.refused(wd.do(ann, "", "tea"), rpcidem.InvalidArgument, "KEY_MISSING", false)
+	wd.checkRefusal(wd.send(ann, "", "tea"), rpcidem.InvalidArgument, "KEY_MISSING", false)
 	for _, keys := range [][]string{{"a", "a"}, {"a,b"}, {`"a`}, {strings.Repeat("x", 256)}, {""}} {
 		a := wd.call(t.Context(), Call{Tenant: ann, Keys: keys, Request: "tea"})
-		wd.refused(a, rpcidem.InvalidArgument, "KEY_MALFORMED", false)
+		wd.checkRefusal(a, rpcidem.InvalidArgument, "KEY_MALFORMED", false)
 	}
-	wd.refused(wd.do("", "short", "tea"), rpcidem.InvalidArgument, "KEY_TOO_SHORT", false)
-	a := wd.do("unknown", longKey, "tea")
-	wd.refused(a, rpcidem.Unauthenticated, "TENANT_MISSING", false)
+	wd.checkRefusal(wd.send("", "short", "tea"), rpcidem.InvalidArgument, "KEY_TOO_SHORT", false)
+	a := wd.send("unknown", longKey, "tea")
+	wd.checkRefusal(a, rpcidem.Unauthenticated, "TENANT_MISSING", false)
 	assert.True(t, !strings.Contains(a.Message, "secret"), "the cause is told: %s", a.Message)
-	wd.ran(0, "of refused calls")
-	assert.Equal(t, wd.do("", longKey, "tea").Code, rpcidem.OK, "a long key of nobody")
-	assert.Equal(t, wd.do(ann, `"a b"`, "tea").Code, rpcidem.OK, "a quoted key")
-	assert.Equal(t, wd.do(ann, strings.Repeat("x", 255), "tea").Code, rpcidem.OK, "the longest key")
-	wd.ran(3, "of good calls")
+	wd.checkRuns(0, "of refused calls")
+	assert.Equal(t, wd.send("", longKey, "tea").Code, rpcidem.OK, "a long key of nobody")
+	assert.Equal(t, wd.send(ann, `"a b"`, "tea").Code, rpcidem.OK, "a quoted key")
+	assert.Equal(t, wd.send(ann, strings.Repeat("x", 255), "tea").Code, rpcidem.OK, "the longest key")
+	wd.checkRuns(3, "of good calls")
 
 	free := newWorld(t, open, nil, rpcidem.Options{Methods: func(m string) bool { return m != Path }}, nil)
 	for range 2 {
-		assert.Equal(t, free.do(ann, "k", "tea").Replayed, false, "a method that is not guarded")
+		assert.Equal(t, free.send(ann, "k", "tea").Replayed, false, "a method that is not guarded")
 	}
-	free.ran(2, "of a method that is not guarded")
+	free.checkRuns(2, "of a method that is not guarded")
 	other := newWorld(t, open, nil, rpcidem.Options{Metadata: "x-request-id", Key: rpcidem.Required}, nil)
-	other.refused(other.do(ann, "k", "tea"), rpcidem.InvalidArgument, "KEY_MISSING", false)
+	other.checkRefusal(other.send(ann, "k", "tea"), rpcidem.InvalidArgument, "KEY_MISSING", false)
 
 	var mu sync.Mutex
 	credential := "one"
@@ -81,14 +81,14 @@ func testKeys(t *testing.T, open Open) {
 		defer mu.Unlock()
 		return []byte(credential)
 	}}, nil)
-	bound.do(ann, "k", "tea")
+	bound.send(ann, "k", "tea")
 	mu.Lock()
 	credential = "two"
 	mu.Unlock()
-	bound.refused(bound.do(ann, "k", "tea"), rpcidem.FailedPrecondition, "PRINCIPAL_CHANGED", false)
+	bound.checkRefusal(bound.send(ann, "k", "tea"), rpcidem.FailedPrecondition, "PRINCIPAL_CHANGED", false)
 }
 
-func testEndings(t *testing.T, open Open) {
+func testOutcomes(t *testing.T, open Open) {
 	for _, tt := range []struct {
 		on   retrysafe.OnDoubt
 		code rpcidem.Code
@@ -126,11 +126,11 @@ func testEndings(t *testing.T, open Open) {
 		wd := newWorld(t, open, nil, rpcidem.Options{Policy: retrysafe.Policy{OnDoubt: tt.on}, NotRun: tt.list}, func(context.Context, string) (string, *Error) {
 			return "", &Error{Code: tt.code, Message: "the card of ann was declined", Mark: tt.mark}
 		})
-		first := wd.do(ann, "k", "tea")
+		first := wd.send(ann, "k", "tea")
 		assert.Equal(t, first.Code, tt.code, "the first answer")
 		assert.Equal(t, first.Message, "the card of ann was declined", "its message")
-		again := wd.do(ann, "k", "tea")
-		wd.ran(tt.runs, "after "+tt.code.String())
+		again := wd.send(ann, "k", "tea")
+		wd.checkRuns(tt.runs, "after "+tt.code.String())
 		if tt.then != "" {
 			assert.Equal(t, again.Reason, tt.then, "after %v: reason", tt.code)
 			continue
@@ -144,11 +144,11 @@ func testEndings(t *testing.T, open Open) {
 	}}, func(_ context.Context, request string) (string, *Error) {
 		return "", &Error{Code: map[string]rpcidem.Code{"a": rpcidem.NotFound, "b": rpcidem.PermissionDenied}[request], Message: "m"}
 	})
-	wd.do(ann, "a", "a")
+	wd.send(ann, "a", "a")
 	// under Refuse, Classify cannot turn "it ran" into "nothing done"
-	wd.refused(wd.do(ann, "a", "a"), rpcidem.FailedPrecondition, "OUTCOME_UNKNOWN", false)
-	wd.do(ann, "b", "b")
-	assert.True(t, wd.do(ann, "b", "b").Replayed, "a verdict of its own keeps an answer")
+	wd.checkRefusal(wd.send(ann, "a", "a"), rpcidem.FailedPrecondition, "OUTCOME_UNKNOWN", false)
+	wd.send(ann, "b", "b")
+	assert.True(t, wd.send(ann, "b", "b").Replayed, "a verdict of its own keeps an answer")
 }
 
 func testCrashes(t *testing.T, open Open) {
@@ -156,12 +156,12 @@ func testCrashes(t *testing.T, open Open) {
 		wd := newWorld(t, open, nil, rpcidem.Options{Policy: retrysafe.Policy{OnDoubt: on}}, func(context.Context, string) (string, *Error) {
 			panic("the method is broken")
 		})
-		first := wd.do(ann, "k", "tea")
+		first := wd.send(ann, "k", "tea")
 		assert.True(t, first.Code != rpcidem.OK, "a panic is no answer")
-		again := wd.do(ann, "k", "tea")
-		wd.ran(runs, "after a panic")
+		again := wd.send(ann, "k", "tea")
+		wd.checkRuns(runs, "after a panic")
 		if on == retrysafe.Refuse {
-			wd.refused(again, rpcidem.FailedPrecondition, "OUTCOME_UNKNOWN", false)
+			wd.checkRefusal(again, rpcidem.FailedPrecondition, "OUTCOME_UNKNOWN", false)
 		}
 	}
 }
@@ -174,14 +174,14 @@ func testInProgress(t *testing.T, open Open) {
 		return "done", nil
 	})
 	first := make(chan Answer, 1)
-	go func() { first <- wd.do(ann, "k", "tea") }()
+	go func() { first <- wd.send(ann, "k", "tea") }()
 	<-begun
-	wd.refused(wd.do(ann, "k", "tea"), rpcidem.Aborted, "IN_PROGRESS", true)
+	wd.checkRefusal(wd.send(ann, "k", "tea"), rpcidem.Aborted, "IN_PROGRESS", true)
 	close(end)
 	assert.Equal(t, (<-first).Reply, "done", "the first")
-	a := wd.do(ann, "k", "tea")
+	a := wd.send(ann, "k", "tea")
 	assert.True(t, a.Replayed && a.Reply == "done", "the repeat: %+v", a)
-	wd.ran(1, "in all")
+	wd.checkRuns(1, "in all")
 }
 
 // testHangUp: a caller that hangs up does not stop the method, and its retry gets the answer.
@@ -202,9 +202,9 @@ func testHangUp(t *testing.T, open Open) {
 	assert.True(t, (<-gone).Code != rpcidem.OK, "the caller has gone")
 	close(end)
 	assert.NoError(t, <-ended, "the method's context")
-	a := wd.do(ann, "k", "tea")
+	a := wd.send(ann, "k", "tea")
 	assert.True(t, a.Replayed && a.Reply == "done", "the retry: %+v", a)
-	wd.ran(1, "in all")
+	wd.checkRuns(1, "in all")
 }
 
 func testNotKept(t *testing.T, open Open) {
@@ -215,11 +215,11 @@ func testNotKept(t *testing.T, open Open) {
 		}
 		return large, nil
 	})
-	assert.Equal(t, wd.do(ann, "k", "tea").Reply, large, "the first gets it whole")
-	wd.refused(wd.do(ann, "k", "tea"), rpcidem.AlreadyExists, "ANSWER_NOT_KEPT", false)
-	assert.Equal(t, wd.do(ann, "e", "an error").Message, large, "an error, too")
-	wd.refused(wd.do(ann, "e", "an error"), rpcidem.AlreadyExists, "ANSWER_NOT_KEPT", false)
-	wd.ran(2, "in all")
+	assert.Equal(t, wd.send(ann, "k", "tea").Reply, large, "the first gets it whole")
+	wd.checkRefusal(wd.send(ann, "k", "tea"), rpcidem.AlreadyExists, "ANSWER_NOT_KEPT", false)
+	assert.Equal(t, wd.send(ann, "e", "an error").Message, large, "an error, too")
+	wd.checkRefusal(wd.send(ann, "e", "an error"), rpcidem.AlreadyExists, "ANSWER_NOT_KEPT", false)
+	wd.checkRuns(2, "in all")
 }
 
 // testTexts: the first caller gets the texts that a duplicate gets, also those that cannot be
@@ -231,7 +231,7 @@ func testTexts(t *testing.T, open Open) {
 	})
 	for request, message := range messages {
 		want := strings.ToValidUTF8(message, "\ufffd")
-		first, second := wd.do(ann, request, request), wd.do(ann, request, request)
+		first, second := wd.send(ann, request, request), wd.send(ann, request, request)
 		assert.Equal(t, first.Code, rpcidem.NotFound, "code of %q", request)
 		assert.Equal(t, [2]bool{first.Replayed, second.Replayed}, [2]bool{false, true}, "replays of %q", request)
 		assert.Equal(t, [2]string{first.Message, second.Message}, [2]string{want, want}, "messages of %q", request)
@@ -245,30 +245,30 @@ func testStoreDown(t *testing.T, open Open) {
 		return "done", nil
 	})
 	defer store.Down.Store(false) // otherwise nothing would end
-	a := wd.do(ann, "k", "tea")
+	a := wd.send(ann, "k", "tea")
 	assert.True(t, a.Reply == "done" && a.Unconfirmed, "the work is done, and nobody has confirmed it: %+v", a)
-	a = wd.do(ann, "l", "tea")
-	wd.refused(a, rpcidem.Unavailable, "STORE_UNAVAILABLE", true)
+	a = wd.send(ann, "l", "tea")
+	wd.checkRefusal(a, rpcidem.Unavailable, "STORE_UNAVAILABLE", true)
 	assert.True(t, !strings.Contains(a.Message, "secret-host"), "the cause is told: %s", a.Message)
-	wd.ran(1, "while the store was away")
+	wd.checkRuns(1, "while the store was away")
 }
 
 func testLimits(t *testing.T, open Open) {
 	wd := newWorld(t, open, nil, rpcidem.Options{Policy: retrysafe.Policy{Limits: retrysafe.Limits{Live: 1}}}, nil)
-	wd.do(ann, "a", "tea")
-	wd.refused(wd.do(ann, "b", "tea"), rpcidem.ResourceExhausted, "TOO_MANY_KEYS", true)
-	assert.True(t, wd.do(ann, "a", "tea").Replayed, "a key that is known")
+	wd.send(ann, "a", "tea")
+	wd.checkRefusal(wd.send(ann, "b", "tea"), rpcidem.ResourceExhausted, "TOO_MANY_KEYS", true)
+	assert.True(t, wd.send(ann, "a", "tea").Replayed, "a key that is known")
 	often := newWorld(t, open, nil, rpcidem.Options{Rate: retrysafe.Rate{PerSecond: 0.001, Burst: 2}}, nil)
-	often.do(ann, "a", "tea")
-	often.do(ann, "", "tea")
-	often.refused(often.do(ann, "a", "tea"), rpcidem.ResourceExhausted, "TOO_MANY_REQUESTS", true)
-	assert.Equal(t, often.do("bob", "a", "tea").Code, rpcidem.OK, "another caller")
-	often.ran(3, "within the rate")
+	often.send(ann, "a", "tea")
+	often.send(ann, "", "tea")
+	often.checkRefusal(often.send(ann, "a", "tea"), rpcidem.ResourceExhausted, "TOO_MANY_REQUESTS", true)
+	assert.Equal(t, often.send("bob", "a", "tea").Code, rpcidem.OK, "another caller")
+	often.checkRuns(3, "within the rate")
 }
 
 func testDuplicates(t *testing.T, open Open) {
 	wd := newWorld(t, open, nil, rpcidem.Options{Policy: retrysafe.Policy{Duplicate: retrysafe.Reject}}, nil)
-	wd.do(ann, "k", "tea")
-	wd.refused(wd.do(ann, "k", "tea"), rpcidem.AlreadyExists, "ALREADY_DONE", false)
-	wd.ran(1, "in all")
+	wd.send(ann, "k", "tea")
+	wd.checkRefusal(wd.send(ann, "k", "tea"), rpcidem.AlreadyExists, "ALREADY_DONE", false)
+	wd.checkRuns(1, "in all")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 var (
@@ -20,8 +20,8 @@ var (
 	once  = rpcidem.Retry{MaxAttempts: 1}
 )
 
-// losing drops the answers of the first n tries, after the method has run.
-func losing(n int64) func(func()) *Error {
+// loseAnswers drops the answers of the first n tries, after the method has run.
+func loseAnswers(n int64) func(func()) *Error {
 	var tries atomic.Int64
 	return func(next func()) *Error {
 		next()
@@ -56,7 +56,7 @@ func testLostAnswers(t *testing.T, open Open) {
 		made.Store(0)
 		var runs atomic.Int64
 		call := open(t, &Setup{
-			Engine: newEngine(t, memstore.New(nil)), Options: &rpcidem.Options{Tenant: rpcidem.Global, Metadata: tt.o.Metadata}, Client: &tt.o, Between: losing(2),
+			Engine: newEngine(t, memstore.New(nil)), Options: &rpcidem.Options{Tenant: rpcidem.Global, Metadata: tt.o.Metadata}, Client: &tt.o, Between: loseAnswers(2),
 			Method: func(context.Context, string) (string, *Error) {
 				runs.Add(1)
 				return "done", nil
@@ -122,7 +122,7 @@ func testSentAgain(t *testing.T, open Open) {
 func testChain(t *testing.T, open Open) {
 	var charges atomic.Int64
 	bank := open(t, &Setup{
-		Engine: newEngine(t, memstore.New(nil)), Options: &rpcidem.Options{Tenant: rpcidem.Global}, Client: &rpcidem.ClientOptions{Retry: once}, Between: losing(1),
+		Engine: newEngine(t, memstore.New(nil)), Options: &rpcidem.Options{Tenant: rpcidem.Global}, Client: &rpcidem.ClientOptions{Retry: once}, Between: loseAnswers(1),
 		Method: func(context.Context, string) (string, *Error) {
 			charges.Add(1)
 			return "charged", nil

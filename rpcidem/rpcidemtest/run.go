@@ -93,7 +93,7 @@ func Run(t *testing.T, open Open) {
 	runParts(t, open, []part{
 		{"Once", testOnce},
 		{"Keys", testKeys},
-		{"Endings", testEndings},
+		{"Endings", testOutcomes},
 		{"Crashes", testCrashes},
 		{"InProgress", testInProgress},
 		{"HangUp", testHangUp},

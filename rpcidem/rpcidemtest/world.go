@@ -10,9 +10,9 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/rpcidem"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // world is a guarded method and a client.
@@ -52,8 +52,8 @@ func newEngine(t *testing.T, store storeapi.Store) *retrysafe.Engine {
 	return e
 }
 
-// do makes one call of a tenant.
-func (wd *world) do(tenant, key, request string) Answer {
+// send makes one call of a tenant.
+func (wd *world) send(tenant, key, request string) Answer {
 	wd.t.Helper()
 	c := Call{Tenant: tenant, Request: request}
 	if key != "" {
@@ -64,13 +64,13 @@ func (wd *world) do(tenant, key, request string) Answer {
 	return wd.call(ctx, c)
 }
 
-func (wd *world) ran(want int64, what string) {
+func (wd *world) checkRuns(want int64, what string) {
 	wd.t.Helper()
 	assert.Equal(wd.t, wd.runs.Load(), want, "runs %s", what)
 }
 
-// refused checks that an answer is this refusal.
-func (wd *world) refused(a Answer, code rpcidem.Code, reason string, again bool) {
+// checkRefusal checks that an answer is this refusal.
+func (wd *world) checkRefusal(a Answer, code rpcidem.Code, reason string, again bool) {
 	wd.t.Helper()
 	assert.Equal(wd.t, a.Reason, reason, "reason of %+v", a)
 	assert.Equal(wd.t, a.Code, code, "code of %s", reason)

@@ -8,10 +8,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
-// TestAPI: what users import is what directory api says.
+// TestAPI: what users import is what the files here say.
 func TestAPI(t *testing.T) {
 	t.Parallel()
-	differences, err := run(filepath.Join("..", ".."), false)
+	differences, err := compareOrWrite(filepath.Join("..", ".."), false)
 	assert.NoError(t, err, "run")
 	assert.Equal(t, differences, nil, "go run ./scripts/api -write, and see in git diff what changes for users")
 }
@@ -67,7 +67,7 @@ func TestExported(t *testing.T) {
 		assert.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700), "directory")
 		assert.NoError(t, os.WriteFile(path, []byte(content), 0o600), "file")
 	}
-	got, err := exported(root)
+	got, err := exportedNames(root)
 	assert.NoError(t, err, "exported")
 	var want []string
 	for _, s := range []string{
@@ -89,20 +89,22 @@ func TestRun(t *testing.T) {
 		assert.NoError(t, os.WriteFile(path, []byte(content), 0o600), "file")
 	}
 	put("shop/shop.go", "package shop\n\nfunc New() {}\n\nfunc Kept() {}\n")
-	put("api/v0.1.0.txt", "github.com/retrysafe/retrysafe/shop: func Gone()\ngithub.com/retrysafe/retrysafe/shop: func Kept()\n")
-	got, err := run(root, false)
+	put("new/home/home.go", "package home\n\nfunc Moved() {}\n")
+	put("scripts/api/moved.txt", "home new/home\n")
+	put("scripts/api/v0.1.0.txt", "github.com/retrysafe/retrysafe/home: func Moved()\ngithub.com/retrysafe/retrysafe/shop: func Gone()\ngithub.com/retrysafe/retrysafe/shop: func Kept()\n")
+	got, err := compareOrWrite(root, false)
 	assert.NoError(t, err, "run")
 	assert.Equal(t, got, []string{
 		"new, and not in next.txt: github.com/retrysafe/retrysafe/shop: func New()",
 		"removed, and not in removed.txt: github.com/retrysafe/retrysafe/shop: func Gone()",
 	}, "before -write")
-	_, err = run(root, true)
+	_, err = compareOrWrite(root, true)
 	assert.NoError(t, err, "write")
-	got, err = run(root, false)
+	got, err = compareOrWrite(root, false)
 	assert.NoError(t, err, "run")
 	assert.Equal(t, got, nil, "after -write")
 	put("shop/shop.go", "package shop\n\nfunc Kept() {}\n\nfunc Gone() {}\n")
-	got, err = run(root, false)
+	got, err = compareOrWrite(root, false)
 	assert.NoError(t, err, "run")
 	assert.Equal(t, got, []string{
 		"in next.txt, and not in the tree: github.com/retrysafe/retrysafe/shop: func New()",

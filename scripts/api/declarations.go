@@ -19,8 +19,8 @@ func (p *printer) add(parts ...string) {
 	p.lines = append(p.lines, p.path+": "+strings.Join(parts, ""))
 }
 
-// text returns an expression as one line.
-func (p *printer) text(n ast.Node) string {
+// exprText returns an expression as one line.
+func (p *printer) exprText(n ast.Node) string {
 	var b bytes.Buffer
 	if err := format.Node(&b, p.set, n); err != nil {
 		panic(err) // it was parsed
@@ -28,42 +28,43 @@ func (p *printer) text(n ast.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-func (p *printer) declaration(d ast.Decl) {
+func (p *printer) printDecl(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
-		p.function(d)
+		p.printFunc(d)
 	case *ast.GenDecl:
-		p.group(d)
+		p.printGroup(d)
 	}
 }
 
-func (p *printer) function(f *ast.FuncDecl) {
+func (p *printer) printFunc(f *ast.FuncDecl) {
 	if !f.Name.IsExported() {
 		return
 	}
-	signature := strings.TrimPrefix(p.text(unnamed(f.Type)), "func")
+	signature := strings.TrimPrefix(p.exprText(withoutNames(f.Type)), "func")
 	if f.Recv == nil {
 		p.add("func ", f.Name.Name, signature)
 		return
 	}
-	if ast.IsExported(receiver(f)) {
-		p.add("method (", p.text(f.Recv.List[0].Type), ") ", f.Name.Name, signature)
+	if ast.IsExported(receiverName(f)) {
+		p.add("method (", p.exprText(f.Recv.List[0].Type), ") ", f.Name.Name, signature)
 	}
 }
 
-// group adds constants, variables or types. A constant without a type has that of the one before.
-func (p *printer) group(d *ast.GenDecl) {
+// printGroup adds constants, variables or types. A constant without a type has that of the one
+// before.
+func (p *printer) printGroup(d *ast.GenDecl) {
 	last := ""
 	for _, s := range d.Specs {
 		switch s := s.(type) {
 		case *ast.TypeSpec:
 			if s.Name.IsExported() {
-				p.named(s)
+				p.printType(s)
 			}
 		case *ast.ValueSpec:
 			kind := ""
 			if s.Type != nil {
-				kind = " " + p.text(s.Type)
+				kind = " " + p.exprText(s.Type)
 			}
 			if d.Tok == token.CONST && s.Type == nil && len(s.Values) == 0 {
 				kind = last
@@ -78,22 +79,22 @@ func (p *printer) group(d *ast.GenDecl) {
 	}
 }
 
-// named adds a type: its exported fields or its methods, each as a line, or what it is.
-func (p *printer) named(s *ast.TypeSpec) {
+// printType adds a type: its exported fields or its methods, each as a line, or what it is.
+func (p *printer) printType(s *ast.TypeSpec) {
 	name := s.Name.Name
 	if s.TypeParams != nil {
-		name += "[" + p.fields(s.TypeParams) + "]"
+		name += "[" + p.fieldList(s.TypeParams) + "]"
 	}
 	switch t := s.Type.(type) {
 	case *ast.StructType:
 		p.add("type ", name, " struct")
 		for _, f := range t.Fields.List {
 			if len(f.Names) == 0 {
-				p.add("type ", name, " struct, embedded ", p.text(f.Type))
+				p.add("type ", name, " struct, embedded ", p.exprText(f.Type))
 			}
 			for _, n := range f.Names {
 				if n.IsExported() {
-					p.add("type ", name, " struct, ", n.Name, " ", p.text(unnamed(f.Type)))
+					p.add("type ", name, " struct, ", n.Name, " ", p.exprText(withoutNames(f.Type)))
 				}
 			}
 		}
@@ -101,10 +102,10 @@ func (p *printer) named(s *ast.TypeSpec) {
 		p.add("type ", name, " interface")
 		for _, f := range t.Methods.List {
 			if len(f.Names) == 0 {
-				p.add("type ", name, " interface, embedded ", p.text(f.Type))
+				p.add("type ", name, " interface, embedded ", p.exprText(f.Type))
 			}
 			for _, n := range f.Names {
-				p.add("type ", name, " interface, ", n.Name, strings.TrimPrefix(p.text(unnamed(f.Type)), "func"))
+				p.add("type ", name, " interface, ", n.Name, strings.TrimPrefix(p.exprText(withoutNames(f.Type)), "func"))
 			}
 		}
 	default:
@@ -112,22 +113,23 @@ func (p *printer) named(s *ast.TypeSpec) {
 		if s.Assign.IsValid() {
 			equal = " = "
 		}
-		p.add("type ", name, equal, p.text(unnamed(s.Type)))
+		p.add("type ", name, equal, p.exprText(withoutNames(s.Type)))
 	}
 }
 
-func (p *printer) fields(l *ast.FieldList) string {
+func (p *printer) fieldList(l *ast.FieldList) string {
 	var all []string
 	for _, f := range l.List {
 		for _, n := range f.Names {
-			all = append(all, n.Name+" "+p.text(f.Type))
+			all = append(all, n.Name+" "+p.exprText(f.Type))
 		}
 	}
 	return strings.Join(all, ", ")
 }
 
-// unnamed returns a function type without the names of its parameters, which callers do not write.
-func unnamed(e ast.Expr) ast.Expr {
+// withoutNames returns a function type without the names of its parameters, which callers do not
+// write.
+func withoutNames(e ast.Expr) ast.Expr {
 	f, ok := e.(*ast.FuncType)
 	if !ok {
 		return e
@@ -139,7 +141,7 @@ func unnamed(e ast.Expr) ast.Expr {
 		out := &ast.FieldList{}
 		for _, field := range l.List {
 			for range max(1, len(field.Names)) {
-				out.List = append(out.List, &ast.Field{Type: unnamed(field.Type)})
+				out.List = append(out.List, &ast.Field{Type: withoutNames(field.Type)})
 			}
 		}
 		return out

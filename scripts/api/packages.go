@@ -12,12 +12,12 @@ import (
 )
 
 // unpublished are the directories whose packages are for this repository alone.
-var unpublished = []string{"bench", "browser/browsertest", "cmd", "deploy", "docs", "examples", "integration", "scripts", "site"}
+var unpublished = []string{"cmd", "deploy", "docs", "examples", "scripts", "test"}
 
 const module = "github.com/retrysafe/retrysafe"
 
-// exported returns the exported declarations of all packages that users import, sorted.
-func exported(root string) (lines []string, err error) {
+// exportedNames returns the exported declarations of all packages that users import, sorted.
+func exportedNames(root string) (lines []string, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
@@ -58,15 +58,15 @@ func ofDirectory(dir, path string) (lines []string, err error) {
 		}
 		p := printer{set: set, path: path}
 		for _, d := range f.Decls {
-			p.declaration(d)
+			p.printDecl(d)
 		}
 		lines = append(lines, p.lines...)
 	}
 	return lines, nil
 }
 
-// receiver returns the name of the type of a method, without its star and its type parameters.
-func receiver(f *ast.FuncDecl) string {
+// receiverName returns the name of the type of a method, without its star and its type parameters.
+func receiverName(f *ast.FuncDecl) string {
 	e := f.Recv.List[0].Type
 	for {
 		switch t := e.(type) {

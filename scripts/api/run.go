@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// files are the lines of directory api.
+// files are the lines of the files beside this program. The paths of released are those of today:
+// moved.txt has the folders of packages that were elsewhere in a release.
 type files struct{ released, next, removed []string }
 
-func run(root string, write bool) (differences []string, err error) {
-	now, err := exported(root)
+func compareOrWrite(root string, write bool) (differences []string, err error) {
+	now, err := exportedNames(root)
 	if err != nil {
 		return nil, err
 	}
-	f, err := read(filepath.Join(root, "api"))
+	f, err := readLists(filepath.Join(root, "scripts", "api"))
 	if err != nil {
 		return nil, err
 	}
-	next, removed := minus(now, f.released), minus(f.released, now)
+	next, removed := subtractLines(now, f.released), subtractLines(f.released, now)
 	if write {
 		for name, lines := range map[string][]string{"next.txt": next, "removed.txt": removed} {
-			if err := os.WriteFile(filepath.Join(root, "api", name), []byte(text(lines)), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(root, "scripts", "api", name), []byte(joinLines(lines)), 0o644); err != nil {
 				return nil, err
 			}
 		}
@@ -37,18 +38,19 @@ func run(root string, write bool) (differences []string, err error) {
 		{"removed, and not in removed.txt: ", f.removed, removed},
 		{"in removed.txt, and not removed: ", removed, f.removed},
 	} {
-		for _, line := range minus(d.want, d.have) {
+		for _, line := range subtractLines(d.want, d.have) {
 			differences = append(differences, d.what+line)
 		}
 	}
 	return differences, nil
 }
 
-func read(dir string) (f files, err error) {
+func readLists(dir string) (f files, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
 		return f, err
 	}
+	var moved []string // old and new path in turn
 	for _, name := range names {
 		content, err := os.ReadFile(name)
 		if err != nil {
@@ -60,23 +62,31 @@ func read(dir string) (f files, err error) {
 			f.next = lines
 		case "removed.txt":
 			f.removed = lines
+		case "moved.txt":
+			for _, line := range lines {
+				from, to, _ := strings.Cut(line, " ")
+				for _, end := range []string{"/", ":"} { // a package below it, or the package
+					moved = append(moved, "\n"+module+"/"+from+end, "\n"+module+"/"+to+end)
+				}
+			}
 		default:
 			f.released = append(f.released, lines...)
 		}
 	}
+	f.released = strings.Split(strings.NewReplacer(moved...).Replace("\n"+strings.Join(f.released, "\n")), "\n")[1:]
 	slices.Sort(f.released)
 	return f, nil
 }
 
-func text(lines []string) string {
+func joinLines(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// minus returns the lines of a that b does not have.
-func minus(a, b []string) (rest []string) {
+// subtractLines returns the lines of a that b does not have.
+func subtractLines(a, b []string) (rest []string) {
 	in := make(map[string]bool, len(b))
 	for _, l := range b {
 		in[l] = true

@@ -3,36 +3,36 @@ package main
 // mutants are mistakes that were in the code once, or would be easy to make.
 var mutants = []mutant{
 	{
-		"a sealed answer is not bound to its key", "sealstore/sealed.go",
+		"a sealed answer is not bound to its key", "stores/sealstore/format.go",
 		`b, _ = key.AppendText(append(b, '\n')) // never fails`, "_ = key",
-		".", "./sealstore TestSwapped",
+		".", "./stores/sealstore TestSwapped",
 	},
 	{
-		"a sealed refusal is opened as an answer", "sealstore/sealed.go",
+		"a sealed refusal is opened as an answer", "stores/sealstore/format.go",
 		`kind...)
 	b, _ = key`, `"x"...)
 	b, _ = key`,
-		".", "./sealstore TestSwapped",
+		".", "./stores/sealstore TestSwapped",
 	},
 	{
-		"a nonce and its key are used twice", "sealstore/crypt.go",
+		"a nonce and its key are used twice", "stores/sealstore/box.go",
 		"_, _ = rand.Read(salt[:]) // never fails", "_, _ = rand.Read(salt[:0])",
-		".", "./sealstore TestNoNonceTwice",
+		".", "./stores/sealstore TestNoNonceTwice",
 	},
 	{
-		"a data key is any tenant's", "sealstore/datakey.go",
-		"b, _ := t.key().AppendText([]byte(\"retrysafe data key 1\\n\")) // never fails", "b := []byte(\"retrysafe data key 1\\n\")",
-		".", "./sealstore TestDataKeyIsOneTenants",
+		"a data key is any tenant's", "stores/sealstore/data_key.go",
+		"b, _ := t.recordKey().AppendText([]byte(\"retrysafe data key 1\\n\")) // never fails", "b := []byte(\"retrysafe data key 1\\n\")",
+		".", "./stores/sealstore TestDataKeyIsOneTenants",
 	},
 	{
-		"a claim without a data key is granted", "sealstore/calls.go",
+		"a claim without a data key is granted", "stores/sealstore/calls.go",
 		"if noKey != nil && got.Status == storeapi.StatusAcquired {", "if false {",
-		".", "./sealstore TestExpiresWithoutKey",
+		".", "./stores/sealstore TestExpiresWithoutKey",
 	},
 	{
-		"a replaced data key stays on disk", "sealstore/keysdir.go",
+		"a replaced data key stays on disk", "stores/sealstore/keys_dir.go",
 		"err = os.Truncate(path, 0)", "err = nil",
-		".", "./sealstore TestDirAfterACrash",
+		".", "./stores/sealstore TestDirAfterACrash",
 	},
 	{
 		"what is never kept is kept", "httpidem/answer.go",
@@ -46,7 +46,7 @@ var mutants = []mutant{
 	},
 	{
 		"work after a question begins unconfirmed", "reconcile.go",
-		"if err = v.attempt.keep(ctx, storeapi.ExtendRequest{Works: true}); err == nil {", "if err = v.attempt.keep(ctx, storeapi.ExtendRequest{Works: true}); err == nil || err != nil {",
+		"if err = v.attempt.extendUntilAnswered(ctx, storeapi.ExtendRequest{Works: true}); err == nil {", "if err = v.attempt.extendUntilAnswered(ctx, storeapi.ExtendRequest{Works: true}); err == nil || err != nil {",
 		".", ". TestNothingRunsUnconfirmed",
 	},
 	{
@@ -60,17 +60,17 @@ var mutants = []mutant{
 		".", ". TestVerdictKeepsTheRetention",
 	},
 	{
-		"a light record has no retention", "redisstore/lua/head.lua",
+		"a light record has no retention", "stores/redisstore/lua/head.lua",
 		"made, made, 0, left)", "made, made, 0, string.rep('\\0', 8))",
-		"integration", "./redis TestRedisLightStore",
+		"test/servers", "./redis TestRedisLightStore",
 	},
 	{
 		"a worker runs what its caller was told", "worker.go",
-		"return rec.State == StateReleased && told && r.refuses(rec)", "return rec.State == StateReleased && told && r.refuses(rec) && false",
+		"return rec.State == StateReleased && told && r.refusesReexecution(rec)", "return rec.State == StateReleased && told && r.refusesReexecution(rec) && false",
 		".", ". TestWorkerLeavesWhatCallersWereTold",
 	},
 	{
-		"each lost claim is looked after by itself", "internal/claim/lost.go",
+		"each lost claim is looked after by itself", "internal/claim/lost_claims.go",
 		"if !g.life.Sleep(away/2 + rand.N(away)) {", "if !g.life.Sleep(time.Microsecond + rand.N(away)/1e6) {",
 		".", ". TestOutageLeavesOneCaller",
 	},
@@ -80,12 +80,12 @@ var mutants = []mutant{
 		".", ". TestCallerThatLeaves",
 	},
 	{
-		"released records are kept for a day", "attempt.go",
+		"released records are kept for a day", "finish.go",
 		"return min(a.retention, a.policy.ReleasedFor)", "return a.retention",
 		".", ". TestReleasedFor",
 	},
 	{
-		"steps are dropped with a released record", "attempt.go",
+		"steps are dropped with a released record", "finish.go",
 		"a.retention == 0 || a.outlivesRelease || a.steps.Load() != nil", "a.retention == 0 || a.outlivesRelease",
 		".", ". TestReleasedFor",
 	},
@@ -96,7 +96,7 @@ var mutants = []mutant{
 	},
 	{
 		"a name pays", "httpidem/middleware.go",
-		"		x.add(retrysafe.WithAccount(m.account(r)))\n", "",
+		"		x.addOption(retrysafe.WithAccount(m.account(r)))\n", "",
 		"gateway", "./attacks TestLimitsOfAVictim",
 	},
 	{
@@ -115,7 +115,7 @@ var mutants = []mutant{
 		"gateway", ". TestBodiesThatNeverCome",
 	},
 	{
-		"the rest of a body is the next request", "gateway/pace.go",
+		"the rest of a body is the next request", "gateway/slow_peer.go",
 		"	if p.body.ReadCloser.Close() != nil {", "	if p.body.ReadCloser.Close() == http.ErrAbortHandler {",
 		"gateway", ". TestRestsOfBodies",
 	},
@@ -141,31 +141,31 @@ var mutants = []mutant{
 	},
 	{
 		"another spelling goes around a guard", "gateway/internal/route/spelling.go",
-		"if e.Guards && e.takes", "if false && e.Guards && e.takes",
+		"if e.Guards && e.servesMethod", "if false && e.Guards && e.servesMethod",
 		"gateway", "./attacks TestOtherSpellings",
 	},
 	{
-		"other shards than before are accepted", "shardstore/list.go",
+		"other shards than before are accepted", "stores/shardstore/shard_list.go",
 		"case l != nil && !l.equal(mine):", "case l != nil && !l.equal(mine) && false:",
-		".", "./shardstore TestOtherList",
+		".", "./stores/shardstore TestOtherList",
 	},
 	{
-		"a list changes while records would be lost", "shardstore/list.go",
+		"a list changes while records would be lost", "stores/shardstore/shard_list.go",
 		"		if home == name && slices", "		if home != \"\" || home == name && slices",
-		".", "./shardstore TestChangeList",
+		".", "./stores/shardstore TestChangeList",
 	},
 	{
-		"a transaction runs on another shard than its record", "shardstore/tx.go",
+		"a transaction runs on another shard than its record", "stores/shardstore/tx.go",
 		"	return t.shards[name].RunTx", "	return t.shards[t.store.names[0]].RunTx",
-		"integration", "./sql TestShardsTx",
+		"test/servers", "./sql TestShardsTx",
 	},
 	{
-		"a lock on what is not there", "sqlstore/joint.go",
-		"		won, err = j.makeFirst(ctx)\n", "		won, err = j.lookAndMake(ctx)\n",
-		"integration", "./tx TestTxJoinedManyKeys",
+		"a lock on what is not there", "stores/sqlstore/tx_record.go",
+		"		won, err = j.insertFirst(ctx)\n", "		won, err = j.lookAndInsert(ctx)\n",
+		"test/servers", "./tx TestTxJoinedManyKeys",
 	},
 	{
-		"a pass goes on past what has failed", "outbox/pass.go",
+		"a pass goes on past what has failed", "outbox/partition_pass.go",
 		"if last || !whole {", "if last {",
 		".", "./outbox TestOrderWhileKeysAreHeldUp",
 	},
@@ -180,39 +180,39 @@ var mutants = []mutant{
 		"adapters/amqpidem", ". TestAcksModel",
 	},
 	{
-		"keys that a proxy spreads over servers are one run", "redisstore/joins.go",
+		"keys that a proxy spreads over servers are one run", "stores/redisstore/one_server.go",
 		"return r.Err == nil && found == probes", "return r.Err == nil && found > 0",
-		"integration", "./redis TestRedisJoinedNotThroughSpreading",
+		"test/servers", "./redis TestRedisJoinedNotThroughSpreading",
 	},
 	{
-		"a claim of a joined run is not in the index", "redisstore/scripts.go",
+		"a claim of a joined run is not in the index", "stores/redisstore/scripts.go",
 		"if #later > 2 then redis.call('ZADD'", "if #later > 999 then redis.call('ZADD'",
-		"integration", "./redis TestRedisUnfinishedStaysSmall",
+		"test/servers", "./redis TestRedisUnfinishedStaysSmall",
 	},
 	{
-		"a released record stays in the index", "redisstore/lua/release.lua",
+		"a released record stays in the index", "stores/redisstore/lua/release.lua",
 		"open(doubt)", "open(true)",
-		"integration", "./redis TestRedisUnfinishedStaysSmall",
+		"test/servers", "./redis TestRedisUnfinishedStaysSmall",
 	},
 	{
-		"a list takes running work out of the index", "redisstore/lua/unfinished_set.lua",
+		"a list takes running work out of the index", "stores/redisstore/lua/unfinished_set.lua",
 		"state == 2", "state == 9",
-		"integration", "./redis TestRedisUnfinishedBefore",
+		"test/servers", "./redis TestRedisUnfinishedBefore",
 	},
 	{
-		"a list believes an index that is not complete", "redisstore/unfinished_list.go",
+		"a list believes an index that is not complete", "stores/redisstore/unfinished_list.go",
 		"return mark == 1, names, nil", "return mark >= 0, names, nil",
-		"integration", "./redis TestRedisUnfinishedBefore",
+		"test/servers", "./redis TestRedisUnfinishedBefore",
 	},
 	{
-		"a claim that the index refuses is written", "redisstore/lua/acquire_first.lua",
+		"a claim that the index refuses is written", "stores/redisstore/lua/acquire_first.lua",
 		"if not later or #later == 0 then redis.call", "if not later or #later == 0 then redis.pcall",
-		"integration", "./redis TestRedisUnfinishedForbidden",
+		"test/servers", "./redis TestRedisUnfinishedForbidden",
 	},
 	{
 		"a failed key ends the run of the others", "redisclient/joined.lua",
 		"local ok, r = pcall(one, key, args)", "local ok, r = true, one(key, args)",
-		"integration", "./redis TestRedisJoinedErrors",
+		"test/servers", "./redis TestRedisJoinedErrors",
 	},
 	{
 		"calls after the end of a joined run are lost", "redisclient/join.go",
@@ -220,9 +220,9 @@ var mutants = []mutant{
 		".", "./redisclient TestSendManySplits",
 	},
 	{
-		"a goroutine that a handler has ended is used again", "mqidem/hands.go",
+		"a goroutine that a handler has ended is used again", "mqidem/handler_goroutines.go",
 		"	if !r.exited {\n", "	if true {\n",
-		".", "./mqidem TestHandsGoexit",
+		".", "./mqidem TestHandlerGoexit",
 	},
 	{
 		"a dead letter is written again with each try of its ack", "mqidem/settlement.go",
@@ -245,7 +245,7 @@ var mutants = []mutant{
 		".", "./mqidem TestHandlerOfHandlers",
 	},
 	{
-		"poison that is too large is held for ever", "mqidem/fit.go",
+		"poison that is too large is held for ever", "mqidem/fit_message.go",
 		"	if err == nil || !tooLarge(err) {\n		return err\n	}\n	forms", "	if err != nil || !tooLarge(err) {\n		return err\n	}\n	forms",
 		".", "./mqidem TestFit",
 	},
@@ -260,33 +260,33 @@ var mutants = []mutant{
 		".", "./httpidem TestFieldsTakeTheConfiguredCredential",
 	},
 	{
-		"what may have worked is forgotten in minutes", "attempt.go",
+		"what may have worked is forgotten in minutes", "finish.go",
 		"|| a.steps.Load() != nil || mayHaveWorked {", "|| a.steps.Load() != nil || mayHaveWorked && false {",
 		".", ". TestKeyForAfterAReleaseThatMayHaveWorked",
 	},
 	{
 		"a late message is passed by", "outbox/dialect.go",
 		"if after > 0 && t.d != SQLite {", "if after < 0 && t.d != SQLite {",
-		"integration", "./tx TestOutboxOrderOfALateCommit",
+		"test/servers", "./tx TestOutboxOrderOfALateCommit",
 	},
 	{
-		"a part that is away holds up the others", "internal/claim/lost.go",
+		"a part that is away holds up the others", "internal/claim/lost_claims.go",
 		"if last := len(g.ready) - 1; last >= 0 && (!failedIsDue || !g.failedNext) {", "if last := len(g.ready) - 1; last >= 0 && len(g.failed) == 0 {",
 		".", ". TestPartThatIsAwayHoldsUpNoOther",
 	},
 	{
-		"a contract runs work again under Refuse", "httpidem/contract.go",
+		"a contract runs work again under Refuse", "httpidem/dialect.go",
 		"	case reruns && given.Answer.After5xx == 0:\n", "	case reruns && given.Answer.After5xx == 0: // nothing\n		return\n	case reruns && c == nil:\n",
 		".", "./httpidem TestContractsThatCannotBeKept",
 	},
 	{
-		"the origin says what is a replay", "httpidem/answer.go",
-		"	msg.header(h)\n	h[m.contract.replayed] = yes\n", "	h[m.contract.replayed] = yes\n	msg.header(h)\n",
+		"the origin says what is a replay", "httpidem/replay.go",
+		"	msg.setHeader(h)\n	h[m.dialect.replayed] = trueValue\n", "	h[m.dialect.replayed] = trueValue\n	msg.setHeader(h)\n",
 		".", "./httpidem TestBlackBox",
 	},
 	{
 		"a trace links a transaction to itself", "tx.go",
-		"	if call.found(&rec); mine && call != nil {", "	if call.found(&rec); mine && call != nil && false {",
+		"	if call.noteRecord(&rec); mine && call != nil {", "	if call.noteRecord(&rec); mine && call != nil && false {",
 		".", ". TestOriginOfTransactions",
 	},
 	{
@@ -295,8 +295,8 @@ var mutants = []mutant{
 		".", ". TestOrigin",
 	},
 	{
-		"a trace of the client stays beside the gateway's", "gateway/outgoing.go",
-		"if _, ours := traced[name]; ours || notSentOn[name]", "if notSentOn[name]",
+		"a trace of the client stays beside the gateway's", "gateway/outgoing_request.go",
+		"if _, ours := traced[name]; ours || unforwardedFields[name]", "if unforwardedFields[name]",
 		"gateway", ". TestPropagate",
 	},
 	{
@@ -305,9 +305,9 @@ var mutants = []mutant{
 		".", "./internal/journal TestProgressFormat",
 	},
 	{
-		"the parts of a key change their places", "sqlstore/internal/table/rows.go",
+		"the parts of a key change their places", "stores/sqlstore/internal/table/rows.go",
 		"{k.Namespace, k.Layer, k.Tenant, k.Operation, k.ID}", "{k.Layer, k.Namespace, k.Tenant, k.Operation, k.ID}",
-		".", "./sqlstore/internal/table TestKeysAreFrozen",
+		".", "./stores/sqlstore/internal/table TestKeysAreFrozen",
 	},
 	{
 		"clients look for another field", "httpidem/middleware.go",
@@ -377,12 +377,12 @@ var mutants = []mutant{
 	{
 		"advise takes the column of another row for one of its own", "advise/schema.go",
 		"	case table != \"\":\n		return table\n", "	case table != \"\" && table == \"?\":\n		return table\n",
-		"integration", "./guards TestAdviseTwice",
+		"test/servers", "./guards TestAdviseTwice",
 	},
 	{
 		"advise tells literals apart by their spelling", "advise/values.go",
-		"if a.lit != b.lit || !differ(a, b, t) {", "if a.lit != b.lit && !differ(a, b, t) && a.lit == 200 {",
-		"integration", "./guards TestAdviseTwice",
+		"if a.lit != b.lit || !plainlyDiffer(a, b, t) {", "if a.lit != b.lit && !plainlyDiffer(a, b, t) && a.lit == 200 {",
+		"test/servers", "./guards TestAdviseTwice",
 	},
 	{
 		"advise lets an upsert set what the insert did not", "advise/rules_insert.go",
@@ -391,17 +391,17 @@ var mutants = []mutant{
 	},
 	{
 		"advise looks for no functions in RETURNING", "advise/rules.go",
-		"adviseAlone(st, s).calling(st)", "adviseAlone(st, s)",
+		"adviseAlone(st, s).withCalls(st)", "adviseAlone(st, s)",
 		"advise", ". TestRules",
 	},
 	{
-		"a transaction that the work has left is told to have done nothing", "sqlstore/tx.go",
-		"	return &endedError{cause: failed, loose: true}\n", "	return nil\n",
-		"integration", "./tx TestTxLoose",
+		"a transaction that the work has left is told to have done nothing", "stores/sqlstore/tx.go",
+		"	return &txEndedError{cause: failed, statementsFollowed: true}\n", "	return nil\n",
+		"test/servers", "./tx TestTxLoose",
 	},
 	{
-		"a session finds tables by its own search_path", "sqlstore/calls.go",
+		"a session finds tables by its own search_path", "stores/sqlstore/calls.go",
 		"	case schema != \"\":\n		s.db.UseSchema(schema)\n", "",
-		"integration", "./tx TestServerTablesStay",
+		"test/servers", "./tx TestServerTablesStay",
 	},
 }

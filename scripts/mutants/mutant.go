@@ -18,7 +18,7 @@ type mutant struct {
 	test     string // its package in the module, and its name
 }
 
-func (m *mutant) wanted(words []string) bool {
+func (m *mutant) matches(words []string) bool {
 	for _, w := range words {
 		if strings.Contains(m.name, w) {
 			return true
@@ -27,8 +27,8 @@ func (m *mutant) wanted(words []string) bool {
 	return len(words) == 0
 }
 
-// try is an error where the tests do not find the mistake.
-func (m *mutant) try(dir string) error {
+// runTests is an error where the tests do not find the mistake.
+func (m *mutant) runTests(dir string) error {
 	file := filepath.Join(dir, m.file)
 	whole, err := os.ReadFile(file)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// run runs those whose names have one of the words, or all.
-func run(words []string) error {
+// runMutants runs those whose names have one of the words, or all.
+func runMutants(words []string) error {
 	dir, err := os.MkdirTemp("", "retrysafe-mutants-")
 	if err != nil {
 		return err
@@ -19,12 +19,12 @@ func run(words []string) error {
 	}
 	var lived []string
 	for _, m := range mutants {
-		if !m.wanted(words) {
+		if !m.matches(words) {
 			continue
 		}
 		began := time.Now()
-		err := m.try(dir)
-		fmt.Printf("%-50s %5.0f s  %s\n", m.name, time.Since(began).Seconds(), verdict(err))
+		err := m.runTests(dir)
+		fmt.Printf("%-50s %5.0f s  %s\n", m.name, time.Since(began).Seconds(), verdictText(err))
 		if err != nil {
 			lived = append(lived, m.name)
 		}
@@ -35,7 +35,7 @@ func run(words []string) error {
 	return nil
 }
 
-func verdict(err error) string {
+func verdictText(err error) string {
 	if err == nil {
 		return "found"
 	}

@@ -5,6 +5,8 @@
 //	release VERSION                show what the release of VERSION would change and tag
 //	release -really VERSION        change it, commit it and tag it; nothing is pushed
 //	release tidy                   go mod tidy in every module, against the working tree
+//
+// Why not goreleaser alone: it builds the archives, but tags one module and installs none.
 package main
 
 import (
@@ -13,7 +15,7 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := runCommandLine(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// pack writes a module's files of the tree into a proxy directory, in the layout that "go help
-// goproxy" describes, and returns the lines that belong in the go.sum of the modules that require
-// it.
-func (r *repo) pack(ctx context.Context, m *mod, version, proxy string) (sums string, err error) {
+// packModule writes a module's files of the tree into a proxy directory, in the layout that "go
+// help goproxy" describes, and returns the lines that belong in the go.sum of the modules that
+// require it.
+func (r *repo) packModule(ctx context.Context, m *mod, version, proxy string) (sums string, err error) {
 	escaped, err := module.EscapePath(m.path)
 	if err != nil {
 		return "", err
@@ -31,7 +31,7 @@ func (r *repo) pack(ctx context.Context, m *mod, version, proxy string) (sums st
 	if err != nil {
 		return "", err
 	}
-	files, err := r.packed(ctx, m)
+	files, err := r.filesToPack(ctx, m)
 	if err != nil {
 		return "", err
 	}
@@ -62,17 +62,17 @@ func sumLines(modulePath, version, zipped string, gomod []byte) (string, error) 
 	return fmt.Sprintf("%s %s %s\n%s %s/go.mod %s\n", modulePath, version, whole, modulePath, version, only), nil
 }
 
-// packed are the files that belong to the module: those below its directory and in no other module,
-// and, as the go command does, the repository's LICENSE where the module has none.
-func (r *repo) packed(ctx context.Context, m *mod) ([]zip.File, error) {
-	names, err := r.files(ctx)
+// filesToPack returns the files that belong to the module: those below its directory and in no
+// other module, and, as the go command does, the repository's LICENSE where the module has none.
+func (r *repo) filesToPack(ctx context.Context, m *mod) ([]zip.File, error) {
+	names, err := r.gitFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var files []zip.File
 	licensed := false
 	for _, name := range names {
-		if r.owner(name) == m {
+		if r.ownerOf(name) == m {
 			within := strings.TrimPrefix(strings.TrimPrefix(name, m.dir), "/")
 			licensed = licensed || within == "LICENSE"
 			files = append(files, file{disk: filepath.Join(r.dir, name), name: within})
@@ -84,8 +84,8 @@ func (r *repo) packed(ctx context.Context, m *mod) ([]zip.File, error) {
 	return files, nil
 }
 
-// owner is the module that a file belongs to.
-func (r *repo) owner(name string) *mod {
+// ownerOf returns the module that a file belongs to.
+func (r *repo) ownerOf(name string) *mod {
 	var best *mod
 	for _, m := range r.modules {
 		if (m.dir == "" || strings.HasPrefix(name, m.dir+"/")) && (best == nil || len(m.dir) > len(best.dir)) {

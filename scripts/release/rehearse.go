@@ -15,17 +15,17 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// rehearse installs every published module of the working tree as a stranger does who has nothing
-// but Go: at the next version, from a proxy, with an empty module cache and no workspace. The
-// programs by "go install", the others by "go get", each alone, with a program that imports all its
-// packages, which is built and run. What a go.mod leaves out is seen too, though the go command
+// rehearseInstall installs every published module of the working tree as a stranger does who has
+// nothing but Go: at the next version, from a proxy, with an empty module cache and no workspace.
+// The programs by "go install", the others by "go get", each alone, with a program that imports all
+// its packages, which is built and run. What a go.mod leaves out is seen too, though the go command
 // helps users over it: each module has to be tidy. Then it does what the pages tell their readers
 // to do.
-func rehearse(ctx context.Context, r *repo) error {
-	return r.staged(ctx, func(tree *repo, version, stage string, env []string) error {
-		say("rehearsing %s of %d modules", version, len(tree.published()))
+func rehearseInstall(ctx context.Context, r *repo) error {
+	return r.withStagedTree(ctx, func(tree *repo, version, stage string, env []string) error {
+		printProgress("rehearsing %s of %d modules", version, len(tree.publishedModules()))
 		return errors.Join(
-			tree.each(func(m *mod) error { return tree.install(ctx, m, version, stage, env) }),
+			tree.forEachModule(func(m *mod) error { return tree.installModule(ctx, m, version, stage, env) }),
 			tree.installPages(ctx, stage, env),
 		)
 	})
@@ -33,18 +33,18 @@ func rehearse(ctx context.Context, r *repo) error {
 
 // rehearsePages does what the pages tell their readers to do, and nothing else of the rehearsal.
 func rehearsePages(ctx context.Context, r *repo) error {
-	return r.staged(ctx, func(tree *repo, _, stage string, env []string) error { return tree.installPages(ctx, stage, env) })
+	return r.withStagedTree(ctx, func(tree *repo, _, stage string, env []string) error { return tree.installPages(ctx, stage, env) })
 }
 
-// staged calls f with a copy of the tree at the next version, in a folder beside a proxy that has
-// its modules, and with the environment of a stranger.
-func (r *repo) staged(ctx context.Context, f func(tree *repo, version, stage string, env []string) error) error {
+// withStagedTree calls f with a copy of the tree at the next version, in a folder beside a proxy
+// that has its modules, and with the environment of a stranger.
+func (r *repo) withStagedTree(ctx context.Context, f func(tree *repo, version, stage string, env []string) error) error {
 	stage, err := os.MkdirTemp("", "release-rehearsal-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(stage)
-	version, err := r.next(ctx)
+	version, err := r.nextVersion(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,18 +61,18 @@ func (r *repo) staged(ctx context.Context, f func(tree *repo, version, stage str
 		return err
 	}
 	// its files cannot be written to
-	defer func() { _, _ = output(context.WithoutCancel(ctx), stage, env, "go", "clean", "-modcache") }()
+	defer func() { _, _ = runForOutput(context.WithoutCancel(ctx), stage, env, "go", "clean", "-modcache") }()
 	return f(tree, version, stage, env)
 }
 
-// next is the version that is released next: the one that the modules require each other at, as
-// long as that has no tag, else the minor version after it.
-func (r *repo) next(ctx context.Context) (string, error) {
-	version := r.required()
+// nextVersion returns the version that is released next: the one that the modules require each
+// other at, as long as that has no tag, else the minor version after it.
+func (r *repo) nextVersion(ctx context.Context) (string, error) {
+	version := r.requiredVersion()
 	if !semver.IsValid(version) {
 		return "", errors.New("no module requires the root module, so that there is no version to go by")
 	}
-	tags, err := output(ctx, r.dir, nil, "git", "tag", "--list", version)
+	tags, err := runForOutput(ctx, r.dir, nil, "git", "tag", "--list", version)
 	if err != nil || strings.TrimSpace(tags) == "" {
 		return version, err
 	}
@@ -85,7 +85,7 @@ func (r *repo) next(ctx context.Context) (string, error) {
 
 // strangersEnv is the environment of a user who has Go and nothing else.
 func (r *repo) strangersEnv(ctx context.Context, stage, proxy string) ([]string, error) {
-	out, err := output(ctx, stage, []string{"GOWORK=off"}, "go", "env", "GOMODCACHE", "GOPROXY")
+	out, err := runForOutput(ctx, stage, []string{"GOWORK=off"}, "go", "env", "GOMODCACHE", "GOPROXY")
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +103,15 @@ func (r *repo) strangersEnv(ctx context.Context, stage, proxy string) ([]string,
 	}, nil
 }
 
-// each runs f for every published module, two at a time, and returns all errors.
-func (r *repo) each(f func(*mod) error) error {
+// forEachModule runs f for every published module, two at a time, and returns all errors.
+func (r *repo) forEachModule(f func(*mod) error) error {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
 		hand = make(chan struct{}, 2)
 	)
-	for _, m := range r.published() {
+	for _, m := range r.publishedModules() {
 		wg.Go(func() {
 			hand <- struct{}{}
 			defer func() { <-hand }()
@@ -126,13 +126,13 @@ func (r *repo) each(f func(*mod) error) error {
 	return errors.Join(errs...)
 }
 
-func (r *repo) install(ctx context.Context, m *mod, version, stage string, env []string) error {
+func (r *repo) installModule(ctx context.Context, m *mod, version, stage string, env []string) error {
 	began := time.Now()
-	packages, program, err := r.packages(ctx, m)
+	packages, program, err := r.importablePackages(ctx, m)
 	if err != nil {
 		return err
 	}
-	if _, err := output(ctx, filepath.Join(r.dir, m.dir), env, "go", "mod", "tidy", "-diff"); err != nil {
+	if _, err := runForOutput(ctx, filepath.Join(r.dir, m.dir), env, "go", "mod", "tidy", "-diff"); err != nil {
 		return fmt.Errorf("its go.mod is not tidy: %w", err)
 	}
 	if program {
@@ -141,15 +141,15 @@ func (r *repo) install(ctx context.Context, m *mod, version, stage string, env [
 		err = useLibrary(ctx, m, version, stage, env, packages)
 	}
 	if err == nil {
-		say("  %-70s %5.1f s", m.path, time.Since(began).Seconds())
+		printProgress("  %-70s %5.1f s", m.path, time.Since(began).Seconds())
 	}
 	return err
 }
 
-// packages are those of the module that others may import; program says that it is a command
-// instead.
-func (r *repo) packages(ctx context.Context, m *mod) (paths []string, program bool, err error) {
-	out, err := output(ctx, filepath.Join(r.dir, m.dir), []string{"GOWORK=" + filepath.Join(r.dir, "go.work")}, "go", "list", "-f", "{{.ImportPath}} {{.Name}} {{len .GoFiles}}", "./...")
+// importablePackages returns those of the module that others may import; program says that it is a
+// command instead.
+func (r *repo) importablePackages(ctx context.Context, m *mod) (paths []string, program bool, err error) {
+	out, err := runForOutput(ctx, filepath.Join(r.dir, m.dir), []string{"GOWORK=" + filepath.Join(r.dir, "go.work")}, "go", "list", "-f", "{{.ImportPath}} {{.Name}} {{len .GoFiles}}", "./...")
 	if err != nil {
 		return nil, false, err
 	}
@@ -175,7 +175,7 @@ func installProgram(ctx context.Context, m *mod, version, stage string, env []st
 	if err != nil {
 		return err
 	}
-	if _, err := output(ctx, dir, env, "go", "install", m.path+"@"+version); err != nil {
+	if _, err := runForOutput(ctx, dir, env, "go", "install", m.path+"@"+version); err != nil {
 		return err
 	}
 	name := filepath.Join(stage, "bin", filepath.Base(m.path))
@@ -202,7 +202,7 @@ func useLibrary(ctx context.Context, m *mod, version, stage string, env, package
 		return err
 	}
 	for _, args := range [][]string{{"mod", "init", "example.com/user"}, {"get", m.path + "@" + version}, {"mod", "tidy"}, {"run", "."}} {
-		if _, err := output(ctx, dir, env, "go", args...); err != nil {
+		if _, err := runForOutput(ctx, dir, env, "go", args...); err != nil {
 			return err
 		}
 	}

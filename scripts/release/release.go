@@ -12,12 +12,12 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// release makes VERSION of all modules: it sets the versions at which they require one another,
-// with their checksums, cuts the changelog and the record of the API, commits that, and tags the
-// commit once for each module, those first that others require. Without really it does so in a
-// copy, and shows the change and the tags. Nothing is pushed either way.
-func release(ctx context.Context, r *repo, version string, really bool) error {
-	if err := r.releasable(ctx, version); err != nil {
+// releaseVersion makes VERSION of all modules: it sets the versions at which they require one
+// another, with their checksums, cuts the changelog and the record of the API, commits that, and
+// tags the commit once for each module, those first that others require. Without really it does so
+// in a copy, and shows the change and the tags. Nothing is pushed either way.
+func releaseVersion(ctx context.Context, r *repo, version string, really bool) error {
+	if err := r.checkReleasable(ctx, version); err != nil {
 		return err
 	}
 	stage, err := os.MkdirTemp("", "retrysafe-release")
@@ -30,7 +30,7 @@ func release(ctx context.Context, r *repo, version string, really bool) error {
 		if tree, err = r.copyTo(ctx, filepath.Join(stage, "tree")); err != nil {
 			return err
 		}
-		if _, err := output(ctx, tree.dir, nil, "git", "add", "-A"); err != nil {
+		if _, err := runForOutput(ctx, tree.dir, nil, "git", "add", "-A"); err != nil {
 			return err
 		}
 	}
@@ -44,36 +44,36 @@ func release(ctx context.Context, r *repo, version string, really bool) error {
 	if err := tree.setVersion(ctx, version, filepath.Join(stage, "proxy")); err != nil {
 		return err
 	}
-	change, err := output(ctx, tree.dir, nil, "git", "diff", "--stat=100")
+	change, err := runForOutput(ctx, tree.dir, nil, "git", "diff", "--stat=100")
 	if err != nil {
 		return err
 	}
-	say("%s", change)
-	commands := tree.commands(version)
+	printProgress("%s", change)
+	commands := tree.gitCommands(version)
 	if !really {
-		say("Nothing was changed. With -really these would follow:")
+		printProgress("Nothing was changed. With -really these would follow:")
 	}
 	for _, args := range commands {
-		say("  git %s", strings.Join(args, " "))
+		printProgress("  git %s", strings.Join(args, " "))
 		if really {
-			if _, err := output(ctx, tree.dir, nil, "git", args...); err != nil {
+			if _, err := runForOutput(ctx, tree.dir, nil, "git", args...); err != nil {
 				return err
 			}
 		}
 	}
-	say("Then: git push --atomic origin main %s", strings.Join(tree.tags(version), " "))
+	printProgress("Then: git push --atomic origin main %s", strings.Join(tree.tagNames(version), " "))
 	return nil
 }
 
-// releasable says what stands in the way of the release.
-func (r *repo) releasable(ctx context.Context, version string) error {
+// checkReleasable says what stands in the way of the release.
+func (r *repo) checkReleasable(ctx context.Context, version string) error {
 	if semver.Canonical(version) != version || semver.Build(version) != "" {
 		return fmt.Errorf("%q is no version; it looks like v0.2.0 or v0.2.0-rc.1", version)
 	}
 	if semver.Major(version) != "v0" && semver.Major(version) != "v1" {
 		return fmt.Errorf("%s needs module paths that end in /%s", version, semver.Major(version))
 	}
-	tags, err := output(ctx, r.dir, nil, "git", "tag", "--list", "v*")
+	tags, err := runForOutput(ctx, r.dir, nil, "git", "tag", "--list", "v*")
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (r *repo) releasable(ctx context.Context, version string) error {
 			return fmt.Errorf("%s does not come after %s, which is tagged", version, tag)
 		}
 	}
-	changed, err := output(ctx, r.dir, nil, "git", "status", "--porcelain")
+	changed, err := runForOutput(ctx, r.dir, nil, "git", "status", "--porcelain")
 	if err != nil {
 		return err
 	}
@@ -92,18 +92,18 @@ func (r *repo) releasable(ctx context.Context, version string) error {
 	return nil
 }
 
-func (r *repo) tags(version string) []string {
+func (r *repo) tagNames(version string) []string {
 	var all []string
-	for _, m := range r.published() {
-		all = append(all, m.tag(version))
+	for _, m := range r.publishedModules() {
+		all = append(all, m.tagName(version))
 	}
 	return all
 }
 
-// commands are what git does, in this order.
-func (r *repo) commands(version string) [][]string {
+// gitCommands returns what git does, in this order.
+func (r *repo) gitCommands(version string) [][]string {
 	all := [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", "Release " + version}}
-	for _, tag := range r.tags(version) {
+	for _, tag := range r.tagNames(version) {
 		all = append(all, []string{"tag", "--annotate", "--message", "Release " + version, tag})
 	}
 	return all
@@ -133,8 +133,8 @@ func (r *repo) cutChangelog(version string, day time.Time) error {
 // cutAPI makes what is new in the record of the exported API that of the version. scripts/api
 // compares later trees with it.
 func (r *repo) cutAPI(version string) error {
-	next := filepath.Join(r.dir, "api", "next.txt")
-	if err := os.Rename(next, filepath.Join(r.dir, "api", version+".txt")); err != nil {
+	next := filepath.Join(r.dir, "scripts", "api", "next.txt")
+	if err := os.Rename(next, filepath.Join(r.dir, "scripts", "api", version+".txt")); err != nil {
 		return fmt.Errorf("the record of the API: %w; go run ./scripts/api -write makes it", err)
 	}
 	return os.WriteFile(next, nil, 0o644)

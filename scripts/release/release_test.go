@@ -13,19 +13,19 @@ import (
 // small is a repository of two modules in which everything is as it has to be.
 func small() map[string]string {
 	return map[string]string{
-		"go.mod":             "module github.com/example/m\n\ngo 1.26\n",
-		"go.work":            "go 1.26\n\nuse (\n\t./tool\n\t./child\n\t.\n\t./trial\n)\n\nreplace (\n\tgithub.com/example/m v0.3.0 => ./\n\tgithub.com/example/m/child v0.3.0 => ./child\n)\n",
-		"LICENSE":            "You may use it.\n",
-		"api/next.txt":       "m: const Answer\n",
-		"CHANGELOG.md":       "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- It.\n\n## [0.2.0] - 2026-01-01\n",
-		"CONTRIBUTING.md":    "| `github.com/example/m` | | |\n| `github.com/example/m/child` | | |\n| `github.com/example/m/tool` | | |\n| `github.com/example/m/trial` | | never tagged |\n",
-		"m.go":               "package m\n\nconst Answer = 42\n",
-		"internal/low/a.go":  "package low\n",
-		"child/go.mod":       "module github.com/example/m/child\n\ngo 1.26\n\nrequire github.com/example/m v0.3.0\n",
-		"child/go.sum":       "",
-		"child/child.go":     "package child\n\nimport \"github.com/example/m\"\n\nconst Answer = m.Answer\n",
-		"child/testdata/a.x": "data\n",
-		"tool/go.mod":        "module github.com/example/m/tool\n\ngo 1.26\n\nrequire github.com/example/m/child v0.3.0\n\nrequire github.com/example/m v0.3.0 // indirect\n",
+		"go.mod":               "module github.com/example/m\n\ngo 1.26\n",
+		"go.work":              "go 1.26\n\nuse (\n\t./tool\n\t./child\n\t.\n\t./trial\n)\n\nreplace (\n\tgithub.com/example/m v0.3.0 => ./\n\tgithub.com/example/m/child v0.3.0 => ./child\n)\n",
+		"LICENSE":              "You may use it.\n",
+		"scripts/api/next.txt": "m: const Answer\n",
+		"CHANGELOG.md":         "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- It.\n\n## [0.2.0] - 2026-01-01\n",
+		"CONTRIBUTING.md":      "| `github.com/example/m` | | |\n| `github.com/example/m/child` | | |\n| `github.com/example/m/tool` | | |\n| `github.com/example/m/trial` | | never tagged |\n",
+		"m.go":                 "package m\n\nconst Answer = 42\n",
+		"internal/low/a.go":    "package low\n",
+		"child/go.mod":         "module github.com/example/m/child\n\ngo 1.26\n\nrequire github.com/example/m v0.3.0\n",
+		"child/go.sum":         "",
+		"child/child.go":       "package child\n\nimport \"github.com/example/m\"\n\nconst Answer = m.Answer\n",
+		"child/testdata/a.x":   "data\n",
+		"tool/go.mod":          "module github.com/example/m/tool\n\ngo 1.26\n\nrequire github.com/example/m/child v0.3.0\n\nrequire github.com/example/m v0.3.0 // indirect\n",
 		"tool/main.go": "package main\n\nimport (\n\t\"fmt\"\n\t\"runtime/debug\"\n\n\t\"github.com/example/m/child\"\n)\n\n" +
 			"func main() {\n\tinfo, _ := debug.ReadBuildInfo()\n\tfmt.Println(\"tool\", info.Main.Version, child.Answer)\n}\n",
 		"README.md": "# M\n\n## Clone\n\n    go mod edit -replace github.com/example/m=../m\n    go mod edit -replace github.com/example/m/child=../m/child\n    go mod tidy\n    go build -C ../m -o built ./tool\n\n" +
@@ -49,7 +49,7 @@ func repository(t *testing.T, files map[string]string) *repo {
 	git(t, dir, "config", "user.email", "test@example.com")
 	git(t, dir, "add", "-A")
 	git(t, dir, "commit", "-q", "-m", "All of it")
-	r, err := open(dir)
+	r, err := openRepo(dir)
 	must(t, err)
 	r.flags = "" // the standard library is compiled already, as the tests have it
 	return r
@@ -57,7 +57,7 @@ func repository(t *testing.T, files map[string]string) *repo {
 
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	out, err := output(t.Context(), dir, nil, "git", args...)
+	out, err := runForOutput(t.Context(), dir, nil, "git", args...)
 	must(t, err)
 	return out
 }
@@ -72,7 +72,7 @@ func must(t *testing.T, err error) {
 // TestRehearse: everything that is published can be installed.
 func TestRehearse(t *testing.T) {
 	t.Parallel()
-	must(t, rehearse(t.Context(), repository(t, small())))
+	must(t, rehearseInstall(t.Context(), repository(t, small())))
 }
 
 // TestRehearseFails: what a user would meet is an error that names the module.
@@ -97,7 +97,7 @@ func TestRehearseFails(t *testing.T) {
 				t.Fatalf("%s has no %q", c.file, c.old)
 			}
 			files[c.file] = strings.Replace(files[c.file], c.old, c.new, 1)
-			err := rehearse(t.Context(), repository(t, files))
+			err := rehearseInstall(t.Context(), repository(t, files))
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("the rehearsal says %v, and nothing of %q", err, c.says)
 			}
@@ -111,18 +111,18 @@ func TestRelease(t *testing.T) {
 	t.Parallel()
 	r := repository(t, small())
 	before := git(t, r.dir, "rev-parse", "HEAD")
-	must(t, release(t.Context(), r, "v0.4.0", false))
+	must(t, releaseVersion(t.Context(), r, "v0.4.0", false))
 	if after := git(t, r.dir, "rev-parse", "HEAD"); after != before || git(t, r.dir, "status", "--porcelain") != "" || git(t, r.dir, "tag") != "" {
 		t.Fatal("a dry run changes the repository")
 	}
-	r, err := open(r.dir)
+	r, err := openRepo(r.dir)
 	must(t, err)
 	begun := time.Now().UTC()
-	must(t, release(t.Context(), r, "v0.4.0", true))
+	must(t, releaseVersion(t.Context(), r, "v0.4.0", true))
 	if got, want := git(t, r.dir, "tag"), "child/v0.4.0\ntool/v0.4.0\nv0.4.0\n"; got != want {
 		t.Errorf("tags are %q, not %q", got, want)
 	}
-	api, err := os.ReadFile(filepath.Join(r.dir, "api", "v0.4.0.txt"))
+	api, err := os.ReadFile(filepath.Join(r.dir, "scripts", "api", "v0.4.0.txt"))
 	must(t, err)
 	if string(api) != "m: const Answer\n" {
 		t.Errorf("the API of the version is %q", api)
@@ -143,23 +143,23 @@ func TestRelease(t *testing.T) {
 	for _, m := range []string{"child", "tool"} {
 		checkSums(t, r, m)
 	}
-	r, err = open(r.dir)
+	r, err = openRepo(r.dir)
 	must(t, err)
 	for version, says := range map[string]string{
 		"v0.4.0": "does not come after", "0.5.0": "is no version", "v0.5": "is no version", "v2.0.0": "module paths",
 	} {
-		if err := release(t.Context(), r, version, false); err == nil || !strings.Contains(err.Error(), says) {
+		if err := releaseVersion(t.Context(), r, version, false); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("a release of %s: %v, and nothing of %q", version, err, says)
 		}
 	}
-	if err := release(t.Context(), r, "v0.5.0", false); err == nil || !strings.Contains(err.Error(), "has nothing under") {
+	if err := releaseVersion(t.Context(), r, "v0.5.0", false); err == nil || !strings.Contains(err.Error(), "has nothing under") {
 		t.Errorf("a release without changes: %v", err)
 	}
 	if changed := git(t, r.dir, "status", "--porcelain"); changed != "" {
 		t.Fatalf("a release that was refused changes\n%s", changed)
 	}
 	must(t, os.WriteFile(filepath.Join(r.dir, "m.go"), []byte("package m\n"), 0o600))
-	if err := release(t.Context(), r, "v0.5.0", false); err == nil || !strings.Contains(err.Error(), "not committed") {
+	if err := releaseVersion(t.Context(), r, "v0.5.0", false); err == nil || !strings.Contains(err.Error(), "not committed") {
 		t.Errorf("a release of a tree with changes: %v", err)
 	}
 }
@@ -180,7 +180,7 @@ func checkSums(t *testing.T, r *repo, dir string) {
 		path, rest, _ := strings.Cut(strings.TrimSpace(l), " ")
 		version, sum, _ := strings.Cut(rest, " ")
 		version, ofMod := strings.CutSuffix(version, "/go.mod")
-		out, err := output(t.Context(), t.TempDir(), env, "go", "mod", "download", "-json", path+"@"+version)
+		out, err := runForOutput(t.Context(), t.TempDir(), env, "go", "mod", "download", "-json", path+"@"+version)
 		must(t, err)
 		var known struct{ Sum, GoModSum string }
 		must(t, json.Unmarshal([]byte(out), &known))
@@ -193,7 +193,7 @@ func checkSums(t *testing.T, r *repo, dir string) {
 // TestSections: the commands of a page by its parts, and what their reader's program imports.
 func TestSections(t *testing.T) {
 	t.Parallel()
-	all := sections("a.md", "# A\n\n```sh\ngo get not/this\n```\n\n## B\n\nUse `go install x/y@latest`, not `go mod tidy`.\n\n    go get x/z@v1 # why\n    make\n\n### C\n\n    go mod edit -replace x/w=../w\n")
+	all := installSections("a.md", "# A\n\n```sh\ngo get not/this\n```\n\n## B\n\nUse `go install x/y@latest`, not `go mod tidy`.\n\n    go get x/z@v1 # why\n    make\n\n### C\n\n    go mod edit -replace x/w=../w\n")
 	var got []string
 	for _, s := range all {
 		got = append(got, s.name, strings.Join(s.commands, ";"), strings.Join(strings.Fields(s.main()), " "))
@@ -205,7 +205,7 @@ func TestSections(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("sections are %q, not %q", got, want)
 	}
-	page := sections("b.md", "# A\n\n```go\npackage main\n\nfunc main() {}\n```\n\n    go mod tidy\n")
+	page := installSections("b.md", "# A\n\n```go\npackage main\n\nfunc main() {}\n```\n\n    go mod tidy\n")
 	if len(page) != 1 || page[0].main() != "package main\n\nfunc main() {}\n" {
 		t.Errorf("the program of a page: %+v", page)
 	}

@@ -33,8 +33,8 @@ type mod struct {
 	never bool // never tagged
 }
 
-// open reads the modules that go.work names.
-func open(dir string) (*repo, error) {
+// openRepo reads the modules that go.work names.
+func openRepo(dir string) (*repo, error) {
 	work, err := readWork(dir)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func open(dir string) (*repo, error) {
 		if err != nil {
 			return nil, err
 		}
-		row := line(string(contributing), "| `"+m.path+"`")
+		row := firstLine(string(contributing), "| `"+m.path+"`")
 		if row == "" {
 			return nil, fmt.Errorf("CONTRIBUTING.md has no row for %s, which says whether it is tagged", m.path)
 		}
@@ -62,7 +62,7 @@ func open(dir string) (*repo, error) {
 	if r.root == "" {
 		return nil, errors.New("go.work does not use the root module")
 	}
-	r.modules, err = ordered(r.modules)
+	r.modules, err = orderByRequirement(r.modules)
 	return r, err
 }
 
@@ -87,8 +87,8 @@ func readModule(repo, dir string) (*mod, error) {
 	return &mod{path: f.Module.Mod.Path, dir: dir, file: f}, nil
 }
 
-// line is the first line of text that begins so.
-func line(text, begins string) string {
+// firstLine returns the first line of text that begins so.
+func firstLine(text, begins string) string {
 	for l := range strings.Lines(text) {
 		if strings.HasPrefix(l, begins) {
 			return l
@@ -97,9 +97,9 @@ func line(text, begins string) string {
 	return ""
 }
 
-// ordered puts each module after those that it requires: a tag must find those of its requirements,
-// and the checksums of a module can be written down when it is complete.
-func ordered(all []*mod) ([]*mod, error) {
+// orderByRequirement puts each module after those that it requires: a tag must find those of its
+// requirements, and the checksums of a module can be written down when it is complete.
+func orderByRequirement(all []*mod) ([]*mod, error) {
 	var done []*mod
 	ready := func(m *mod) bool {
 		return !slices.Contains(done, m) && !slices.ContainsFunc(all, func(other *mod) bool { return m.requires(other) && !slices.Contains(done, other) })
@@ -118,21 +118,21 @@ func (m *mod) requires(other *mod) bool {
 	return slices.ContainsFunc(m.file.Require, func(r *modfile.Require) bool { return r.Mod.Path == other.path })
 }
 
-// published are the modules that get tags.
-func (r *repo) published() []*mod {
+// publishedModules returns the modules that get tags.
+func (r *repo) publishedModules() []*mod {
 	return slices.DeleteFunc(slices.Clone(r.modules), func(m *mod) bool { return m.never })
 }
 
-// tag is the name of the module's tag.
-func (m *mod) tag(version string) string {
+// tagName returns the name of the module's tag.
+func (m *mod) tagName(version string) string {
 	if m.dir == "" {
 		return version
 	}
 	return m.dir + "/" + version
 }
 
-// required is the version at which the modules require one another.
-func (r *repo) required() string {
+// requiredVersion returns the version at which the modules require one another.
+func (r *repo) requiredVersion() string {
 	for _, m := range r.modules {
 		for _, q := range m.file.Require {
 			if q.Mod.Path == r.root {
@@ -143,9 +143,9 @@ func (r *repo) required() string {
 	return ""
 }
 
-// files are those that git has or would add.
-func (r *repo) files(ctx context.Context) ([]string, error) {
-	out, err := output(ctx, r.dir, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+// gitFiles returns those that git has or would add.
+func (r *repo) gitFiles(ctx context.Context) ([]string, error) {
+	out, err := runForOutput(ctx, r.dir, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (r *repo) files(ctx context.Context) ([]string, error) {
 
 // copyTo makes a copy of the working tree.
 func (r *repo) copyTo(ctx context.Context, dir string) (*repo, error) {
-	names, err := r.files(ctx)
+	names, err := r.gitFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,15 +176,15 @@ func (r *repo) copyTo(ctx context.Context, dir string) (*repo, error) {
 			return nil, err
 		}
 	}
-	if _, err := output(ctx, dir, nil, "git", "init", "-q"); err != nil {
+	if _, err := runForOutput(ctx, dir, nil, "git", "init", "-q"); err != nil {
 		// so that files works there too
 		return nil, err
 	}
-	return open(dir)
+	return openRepo(dir)
 }
 
-// output runs a command and returns what it printed; its error has what it complained of.
-func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+// runForOutput runs a command and returns what it printed; its error has what it complained of.
+func runForOutput(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Env = dir, append(os.Environ(), env...)
 	var said strings.Builder

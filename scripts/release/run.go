@@ -10,27 +10,27 @@ import (
 
 const usage = "usage: release rehearse | release pages | release tidy | release [-really] VERSION"
 
-func run(args []string) error {
+func runCommandLine(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	repo, err := open(".")
+	repo, err := openRepo(".")
 	if err != nil {
 		return err
 	}
 	switch {
 	case len(args) == 1 && args[0] == "rehearse":
-		return rehearse(ctx, repo)
+		return rehearseInstall(ctx, repo)
 	case len(args) == 1 && args[0] == "pages":
 		return rehearsePages(ctx, repo)
 	case len(args) == 1 && args[0] == "tidy":
-		return tidy(ctx, repo)
+		return tidyModules(ctx, repo)
 	case len(args) == 2 && args[0] == "-really":
-		return release(ctx, repo, args[1], true)
+		return releaseVersion(ctx, repo, args[1], true)
 	case len(args) == 1 && args[0] != "" && args[0][0] == 'v':
-		return release(ctx, repo, args[0], false)
+		return releaseVersion(ctx, repo, args[0], false)
 	}
 	return errors.New(usage)
 }
 
-// say prints a line of progress.
-func say(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
+// printProgress prints a line of progress.
+func printProgress(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }

@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 )
 
-// tidy runs go mod tidy in every module. It does so in a copy of the tree, where replace lines
-// stand in for siblings whose versions are not released yet, and copies back what has changed.
-func tidy(ctx context.Context, r *repo) error {
+// tidyModules runs go mod tidy in every module. It does so in a copy of the tree, where replace
+// lines stand in for siblings whose versions are not released yet, and copies back what has
+// changed.
+func tidyModules(ctx context.Context, r *repo) error {
 	stage, err := os.MkdirTemp("", "retrysafe-tidy")
 	if err != nil {
 		return err
@@ -19,8 +20,8 @@ func tidy(ctx context.Context, r *repo) error {
 		return err
 	}
 	for _, m := range tree.modules {
-		say("tidy %s", m.path)
-		if err := tree.tidy(ctx, m); err != nil {
+		printProgress("tidy %s", m.path)
+		if err := tree.tidyModule(ctx, m); err != nil {
 			return err
 		}
 		for _, name := range []string{"go.mod", "go.sum"} {
@@ -39,7 +40,7 @@ func tidy(ctx context.Context, r *repo) error {
 	return nil
 }
 
-func (r *repo) tidy(ctx context.Context, m *mod) error {
+func (r *repo) tidyModule(ctx context.Context, m *mod) error {
 	add, drop := []string{"mod", "edit"}, []string{"mod", "edit"}
 	for _, sibling := range r.modules {
 		if sibling != m {
@@ -48,7 +49,7 @@ func (r *repo) tidy(ctx context.Context, m *mod) error {
 		}
 	}
 	for _, args := range [][]string{add, {"mod", "tidy"}, drop} {
-		if _, err := output(ctx, filepath.Join(r.dir, m.dir), []string{"GOWORK=off"}, "go", args...); err != nil {
+		if _, err := runForOutput(ctx, filepath.Join(r.dir, m.dir), []string{"GOWORK=off"}, "go", args...); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func (r *repo) setVersion(ctx context.Context, version, proxy string) error {
 				}
 			}
 		}
-		if err := r.write(m); err != nil {
+		if err := r.writeModFile(m); err != nil {
 			return err
 		}
 		if err := r.setSums(m, sums); err != nil {
@@ -36,14 +36,14 @@ func (r *repo) setVersion(ctx context.Context, version, proxy string) error {
 			continue
 		}
 		var err error
-		if sums[m.path], err = r.pack(ctx, m, version, proxy); err != nil {
+		if sums[m.path], err = r.packModule(ctx, m, version, proxy); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *repo) write(m *mod) error {
+func (r *repo) writeModFile(m *mod) error {
 	m.file.Cleanup()
 	text, err := m.file.Format()
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *repo) setWork(version string) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range r.published() {
+	for _, m := range r.publishedModules() {
 		required := r.isRequired(m)
 		if required {
 			// first, so that the line stays where that of the old version was
@@ -105,7 +105,7 @@ func (r *repo) setSums(m *mod, sums map[string]string) error {
 	if text == string(old) {
 		return nil
 	}
-	return os.WriteFile(name, []byte(sorted(text)), 0o644)
+	return os.WriteFile(name, []byte(sortSums(text)), 0o644)
 }
 
 // withoutModule leaves out the lines of go.sum that are of a module or of one below it.
@@ -119,8 +119,8 @@ func withoutModule(sum, modulePath string) string {
 	return kept.String()
 }
 
-// sorted sorts the lines of go.sum as the go command does: by path, and then by version.
-func sorted(text string) string {
+// sortSums sorts the lines of go.sum as the go command does: by path, and then by version.
+func sortSums(text string) string {
 	var all []module.Version
 	lines := map[module.Version]string{}
 	for l := range strings.Lines(text) {

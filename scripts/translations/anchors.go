@@ -5,49 +5,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/retrysafe/retrysafe/internal/anchor"
 )
 
-var (
-	title   = regexp.MustCompile(`(?m)^#+ +(.*)$`)
-	toPage  = regexp.MustCompile(`\]\(([^)\s#:]*\.md|)#([^)\s]+)\)`)
-	linked  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-	codeFor = regexp.MustCompile("(?ms)^```.*?^```$")
-)
+var toPage = regexp.MustCompile(`\]\(([^)\s#:]*\.md|)#([^)\s]+)\)`)
 
-// slugs returns the anchors of the headings of a page, in their order, as GitHub makes them.
-func slugs(text string) (all []string) {
-	seen := map[string]int{}
-	for _, m := range title.FindAllStringSubmatch(codeFor.ReplaceAllString(text, ""), -1) {
-		s := slug(linked.ReplaceAllString(m[1], "$1"))
-		n := seen[s]
-		seen[s]++
-		if n > 0 {
-			s += "-" + strconv.Itoa(n)
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-func slug(heading string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(heading) {
-		switch {
-		case r == ' ':
-			b.WriteByte('-')
-		case unicode.IsLetter(r), unicode.IsNumber(r), unicode.IsMark(r), r == '-', r == '_':
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// anchors replaces anchors of the English page in the links of a twin: the third heading of a page
-// is the third heading of its twin. It returns the links whose anchor neither page has.
-func anchors(path, text string, read func(string) (string, error)) (mended string, unknown []string) {
+// mendAnchors replaces anchors of the English page in the links of a twin: the third heading of a
+// page is the third heading of its twin. It returns the links whose anchor neither page has.
+func mendAnchors(path, text string, read func(string) (string, error)) (mended string, unknown []string) {
 	mended = toPage.ReplaceAllStringFunc(text, func(l string) string {
 		m := toPage.FindStringSubmatch(l)
 		target := path
@@ -59,13 +26,13 @@ func anchors(path, text string, read func(string) (string, error)) (mended strin
 			unknown = append(unknown, l)
 			return l
 		}
-		has := slugs(own)
-		if index(has, m[2]) >= 0 {
+		has := anchor.OfPage(own)
+		if indexOf(has, m[2]) >= 0 {
 			return l
 		}
 		if page, ok := strings.CutSuffix(target, suffix); ok {
 			if other, err := read(page + ".md"); err == nil {
-				if i := index(slugs(other), m[2]); i >= 0 && i < len(has) {
+				if i := indexOf(anchor.OfPage(other), m[2]); i >= 0 && i < len(has) {
 					return "](" + m[1] + "#" + has[i] + ")"
 				}
 			}
@@ -76,7 +43,7 @@ func anchors(path, text string, read func(string) (string, error)) (mended strin
 	return mended, unknown
 }
 
-func index(all []string, s string) int {
+func indexOf(all []string, s string) int {
 	for i, a := range all {
 		if a == s {
 			return i
@@ -85,19 +52,19 @@ func index(all []string, s string) int {
 	return -1
 }
 
-func read(path string) (string, error) {
+func readPage(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	return string(text), err
 }
 
-// dead returns the links of a page and of its twin to headings that do not exist.
-func dead(page string) (found []string) {
-	for _, path := range []string{page, twin(page)} {
-		text, err := read(path)
+// deadLinks returns the links of a page and of its twin to headings that do not exist.
+func deadLinks(page string) (found []string) {
+	for _, path := range []string{page, twinPath(page)} {
+		text, err := readPage(path)
 		if err != nil {
 			continue
 		}
-		mended, unknown := anchors(path, text, read)
+		mended, unknown := mendAnchors(path, text, readPage)
 		for _, l := range unknown {
 			found = append(found, fmt.Sprintf("%s: there is no heading for %s", path, strings.Trim(l, "]()")))
 		}

@@ -10,28 +10,28 @@ import (
 
 var stars = regexp.MustCompile(`\*\*`)
 
-// emphasis finds pairs of ** that Markdown shows as stars. CommonMark does not end strong emphasis
-// between a punctuation mark and a letter, nor begin it between a letter and a punctuation mark,
-// and Chinese puts no spaces there.
-func emphasis(text string) (found []string) {
+// brokenEmphasis finds pairs of ** that Markdown shows as stars. CommonMark does not end strong
+// emphasis between a punctuation mark and a letter, nor begin it between a letter and a punctuation
+// mark, and Chinese puts no spaces there.
+func brokenEmphasis(text string) (found []string) {
 	for l := range strings.Lines(text) {
 		// Code has stars of its own; what stands beside it does not matter.
 		l = mono.ReplaceAllString(l, "`")
 		var marks []int
 		for _, at := range stars.FindAllStringIndex(l, -1) {
-			before, after := beside(l, at[0])
+			before, after := runesBeside(l, at[0])
 			if !unicode.IsSpace(before) || !unicode.IsSpace(after) {
 				marks = append(marks, at[0])
 			}
 		}
 		for i := 0; i+1 < len(marks); i += 2 {
 			for end, at := range marks[i : i+2] {
-				outside, inside := beside(l, at)
+				outside, inside := runesBeside(l, at)
 				if end == 1 {
 					outside, inside = inside, outside
 				}
-				if unicode.IsSpace(inside) || mark(inside) && !mark(outside) && !unicode.IsSpace(outside) {
-					found = append(found, fmt.Sprintf("** is shown as two stars in %q: move %q out of it", around(l, at), inside))
+				if unicode.IsSpace(inside) || isPunctuation(inside) && !isPunctuation(outside) && !unicode.IsSpace(outside) {
+					found = append(found, fmt.Sprintf("** is shown as two stars in %q: move %q out of it", textAround(l, at), inside))
 				}
 			}
 		}
@@ -39,8 +39,8 @@ func emphasis(text string) (found []string) {
 	return found
 }
 
-// beside returns the characters before and after the stars at a place.
-func beside(l string, at int) (before, after rune) {
+// runesBeside returns the characters before and after the stars at a place.
+func runesBeside(l string, at int) (before, after rune) {
 	before, after = ' ', ' '
 	if at > 0 {
 		before, _ = utf8.DecodeLastRuneInString(l[:at])
@@ -51,11 +51,11 @@ func beside(l string, at int) (before, after rune) {
 	return before, after
 }
 
-// mark reports whether r counts as punctuation in CommonMark 0.31.
-func mark(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
+// isPunctuation reports whether r counts as punctuation in CommonMark 0.31.
+func isPunctuation(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
 
-// around returns some characters of a line before and after a place.
-func around(l string, at int) string {
+// textAround returns some characters of a line before and after a place.
+func textAround(l string, at int) string {
 	before, after := []rune(l[:at]), []rune(l[at:])
 	return string(before[max(0, len(before)-10):]) + string(after[:min(len(after), 12)])
 }

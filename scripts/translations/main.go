@@ -7,6 +7,8 @@
 //	go run ./scripts/translations              compares all pages
 //	go run ./scripts/translations PAGE.md...   compares these
 //	go run ./scripts/translations -stamp PAGE.md...   writes the digests of these into their twins
+//
+// Why not po4a: it keeps the sentences of a translation in another file. Here a twin is a page.
 package main
 
 import (
@@ -18,7 +20,7 @@ import (
 func main() {
 	stamped := flag.Bool("stamp", false, "write the digest of each page into its twin")
 	flag.Parse()
-	if err := run(*stamped, flag.Args()); err != nil {
+	if err := checkPages(*stamped, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "translations:", err)
 		os.Exit(1)
 	}

@@ -2,22 +2,23 @@ package main
 
 import "fmt"
 
-// run compares pages, or all that there are, with their twins, and prints in what they differ.
-func run(stamped bool, pages []string) error {
+// checkPages compares pages, or all that there are, with their twins, and prints in what they
+// differ.
+func checkPages(stamped bool, pages []string) error {
 	var err error
 	if len(pages) == 0 {
-		if pages, err = list("."); err != nil {
+		if pages, err = listPages("."); err != nil {
 			return err
 		}
 	}
 	wrong := 0
 	for _, page := range pages {
 		if stamped {
-			if err := stamp(page); err != nil {
+			if err := stampTwin(page); err != nil {
 				return err
 			}
 		}
-		found, err := check(page)
+		found, err := checkPage(page)
 		if err != nil {
 			return err
 		}

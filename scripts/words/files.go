@@ -10,10 +10,10 @@ import (
 )
 
 // exempt is the page that names the words; so do the files of this command.
-const exempt = "how-we-write.md"
+const exempt = "writing.md"
 
-// tree looks at all files below roots. What it finds is file:line: and advice.
-func tree(roots []string) (found []string, err error) {
+// checkTree looks at all files below roots. What it finds is file:line: and advice.
+func checkTree(roots []string) (found []string, err error) {
 	err = source.Walk(roots, func(path string, src []byte) error {
 		if filepath.Base(path) == exempt || strings.HasSuffix(filepath.ToSlash(filepath.Dir(path)), "scripts/words") {
 			return nil
@@ -21,9 +21,14 @@ func tree(roots []string) (found []string, err error) {
 		texts := pageText
 		if source.IsGo(path) {
 			texts = goComments
+			found = append(found, checkNames(path, src)...)
 		}
-		for _, t := range texts(src) {
-			for _, f := range look(t.text) {
+		lines := texts(src)
+		if source.IsGo(path) && isProduct(path) {
+			lines = append(lines, goTexts(src)...)
+		}
+		for _, t := range lines {
+			for _, f := range findWords(t.text) {
 				found = append(found, fmt.Sprintf("%s:%d: %s", path, t.line, f))
 			}
 		}
@@ -32,12 +37,12 @@ func tree(roots []string) (found []string, err error) {
 	return found, err
 }
 
-// look is what is wrong with one line of text.
-func look(text string) (found []string) {
-	for _, e := range list {
+// findWords is what is wrong with one line of text.
+func findWords(text string) (found []string) {
+	for _, e := range entries {
 		rest := text
-		if e.but != nil {
-			rest = e.but.ReplaceAllString(rest, "")
+		if e.exceptions != nil {
+			rest = e.exceptions.ReplaceAllString(rest, "")
 		}
 		if m := e.pattern.FindString(rest); m != "" {
 			found = append(found, fmt.Sprintf("%q: write %s", m, e.instead))
@@ -46,21 +51,21 @@ func look(text string) (found []string) {
 	return found
 }
 
-// text is one line of a comment or of a page.
-type text struct {
+// textLine is one line of a comment or of a page.
+type textLine struct {
 	line int
 	text string
 }
 
 // goComments are the lines of a file's comments, but for code and for what examples print.
-func goComments(src []byte) (out []text) {
+func goComments(src []byte) (out []textLine) {
 	comments, _ := source.Scan(src)
 	printed := false
 	for _, c := range comments {
 		printed = c.Next && printed || strings.Contains(c.Text, "Output:")
 		for i, line := range strings.Split(c.Text, "\n") {
 			if !printed && !strings.HasPrefix(line, "//\t") {
-				out = append(out, text{c.Line + i, prose(line)})
+				out = append(out, textLine{c.Line + i, stripQuotes(line)})
 			}
 		}
 	}
@@ -68,7 +73,7 @@ func goComments(src []byte) (out []text) {
 }
 
 // pageText are the lines of a page of Markdown, but for its blocks of code.
-func pageText(src []byte) (out []text) {
+func pageText(src []byte) (out []textLine) {
 	code := false
 	for i, line := range strings.Split(string(src), "\n") {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
@@ -76,7 +81,7 @@ func pageText(src []byte) (out []text) {
 			continue
 		}
 		if !code {
-			out = append(out, text{i + 1, prose(line)})
+			out = append(out, textLine{i + 1, stripQuotes(line)})
 		}
 	}
 	return out
@@ -84,5 +89,5 @@ func pageText(src []byte) (out []text) {
 
 var codeSpan = regexp.MustCompile("`[^`]*`|\"[^\"]*\"|<!--.*?-->|// snippet: .*")
 
-// prose is a line without what it quotes.
-func prose(line string) string { return codeSpan.ReplaceAllString(line, "“”") }
+// stripQuotes is a line without what it quotes.
+func stripQuotes(line string) string { return codeSpan.ReplaceAllString(line, "“”") }

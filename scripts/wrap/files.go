@@ -8,12 +8,12 @@ import (
 	"github.com/retrysafe/retrysafe/scripts/internal/source"
 )
 
-// tree wraps all files below roots, or counts their long lines.
-func tree(roots []string, check bool) (long int, err error) {
+// wrapTree wraps all files below roots, or counts their long lines.
+func wrapTree(roots []string, check bool) (long int, err error) {
 	err = source.Walk(roots, func(path string, was []byte) error {
-		wrap, lines := page, pageLines
+		wrap, lines := wrapPage, longPageLines
 		if source.IsGo(path) {
-			wrap, lines = goFile, goLines
+			wrap, lines = wrapGoFile, longGoLines
 		}
 		if check {
 			for _, n := range lines(was) {

@@ -11,16 +11,16 @@ const (
 	tabWidth = 4
 )
 
-// width is how many columns a line takes.
-func width(line string) int {
+// columnsOf is how many columns a line takes.
+func columnsOf(line string) int {
 	return utf8.RuneCountInString(line) + strings.Count(line, "\t")*(tabWidth-1)
 }
 
-// fill puts words into lines that begin with first, and then with rest.
-func fill(words []string, first, rest string) (lines []string) {
+// fillLines puts words into lines that begin with first, and then with rest.
+func fillLines(words []string, first, rest string) (lines []string) {
 	line, empty := first, true
 	for _, w := range words {
-		if !empty && width(line)+1+width(w) > columns {
+		if !empty && columnsOf(line)+1+columnsOf(w) > columns {
 			lines = append(lines, line)
 			line, empty = rest, true
 		}
@@ -36,8 +36,8 @@ func fill(words []string, first, rest string) (lines []string) {
 // notFirst is what would be more than a word at the beginning of a line.
 var notFirst = regexp.MustCompile(`^(?:[-+*>|]|\d+[.)]|#.*|\|.*|//.*)$`)
 
-// words splits text where a line may be broken: at spaces, but not inside of code.
-func words(text string) (all []string) {
+// splitWords splits text where a line may be broken: at spaces, but not inside of code.
+func splitWords(text string) (all []string) {
 	for _, w := range strings.Fields(text) {
 		if last := len(all) - 1; last >= 0 && (strings.Count(all[last], "`")%2 == 1 || notFirst.MatchString(w)) {
 			all[last] += " " + w

@@ -17,18 +17,18 @@ var (
 	link      = regexp.MustCompile(`^ \[[^\]]+\]: \S+$`)
 )
 
-// goFile wraps the comments of a file: those on lines of their own, and those after code, which it puts above.
-func goFile(src []byte) ([]byte, error) {
+// wrapGoFile wraps the comments of a file: those on lines of their own, and those after code, which it puts above.
+func wrapGoFile(src []byte) ([]byte, error) {
 	if strings.Contains(string(src), "// Code generated") {
 		return src, nil
 	}
 	lines := strings.Split(string(src), "\n")
-	comments, raw := marks(src)
+	comments, raw := lineMarks(src)
 	var out []string
 	for i := 0; i < len(lines); {
 		m := ownLine.FindStringSubmatch(lines[i])
 		if m == nil || raw[i] {
-			out = append(out, moved(lines[i], comments[i])...)
+			out = append(out, moveComment(lines[i], comments[i])...)
 			i++
 			continue
 		}
@@ -40,13 +40,13 @@ func goFile(src []byte) ([]byte, error) {
 			}
 			block = append(block, next[2])
 		}
-		out = append(out, comment(m[1], block)...)
+		out = append(out, wrapComment(m[1], block)...)
 	}
 	return format.Source([]byte(strings.Join(out, "\n")))
 }
 
-// comment wraps the paragraphs of a block that have a line that is too long.
-func comment(indent string, block []string) (out []string) {
+// wrapComment wraps the paragraphs of a block that have a line that is too long.
+func wrapComment(indent string, block []string) (out []string) {
 	prefix := indent + "//"
 	for i := 0; i < len(block); {
 		line := block[i]
@@ -75,7 +75,7 @@ func comment(indent string, block []string) (out []string) {
 		}
 		tooLong := false
 		for _, l := range block[i:end] {
-			tooLong = tooLong || width(prefix+l) > columns
+			tooLong = tooLong || columnsOf(prefix+l) > columns
 		}
 		switch {
 		case !tooLong:
@@ -84,19 +84,19 @@ func comment(indent string, block []string) (out []string) {
 			}
 		case start != nil:
 			text := start[2] + " " + strings.Join(block[i+1:end], " ")
-			out = append(out, fill(words(text), prefix+start[1], prefix+strings.Repeat(" ", len(start[1])))...)
+			out = append(out, fillLines(splitWords(text), prefix+start[1], prefix+strings.Repeat(" ", len(start[1])))...)
 		default:
-			out = append(out, fill(words(strings.Join(block[i:end], " ")), prefix+" ", prefix+" ")...)
+			out = append(out, fillLines(splitWords(strings.Join(block[i:end], " ")), prefix+" ", prefix+" ")...)
 		}
 		i = end
 	}
 	return out
 }
 
-// moved puts the comment after code on a line of its own, where both together are too long. at is
+// moveComment puts the comment after code on a line of its own, where both together are too long. at is
 // where the comment begins; -1: there is none.
-func moved(line string, at int) []string {
-	if width(line) <= columns || at < 0 || !strings.HasPrefix(line[at:], "// ") || strings.Contains(line, "//nolint") {
+func moveComment(line string, at int) []string {
+	if columnsOf(line) <= columns || at < 0 || !strings.HasPrefix(line[at:], "// ") || strings.Contains(line, "//nolint") {
 		return []string{line}
 	}
 	code, text := strings.TrimRight(line[:at], " \t"), line[at+len("// "):]
@@ -106,14 +106,14 @@ func moved(line string, at int) []string {
 		return []string{line}
 	}
 	if strings.HasSuffix(code, "{") || strings.HasSuffix(code, ":") && (strings.HasPrefix(code, "case ") || code == "default:") {
-		return append([]string{indent + code}, comment(indent+"\t", []string{" " + text})...)
+		return append([]string{indent + code}, wrapComment(indent+"\t", []string{" " + text})...)
 	}
-	return append(comment(indent, []string{" " + text}), indent+code)
+	return append(wrapComment(indent, []string{" " + text}), indent+code)
 }
 
-// marks are the lines of a Go file: where the comment of each begins, or -1, and which begin inside
+// lineMarks are the lines of a Go file: where the comment of each begins, or -1, and which begin inside
 // a raw string.
-func marks(src []byte) (comments []int, raw []bool) {
+func lineMarks(src []byte) (comments []int, raw []bool) {
 	all, raw := source.Scan(src)
 	comments = slices.Repeat([]int{-1}, len(raw))
 	for _, c := range all {
@@ -124,20 +124,20 @@ func marks(src []byte) (comments []int, raw []bool) {
 	return comments, raw
 }
 
-// goLines are the comments that are too long, but for directives and what has no space to break at.
-func goLines(src []byte) (long []int) {
+// longGoLines are the comments that are too long, but for directives and what has no space to break at.
+func longGoLines(src []byte) (long []int) {
 	if strings.Contains(string(src), "// Code generated") {
 		return nil
 	}
 	lines := strings.Split(string(src), "\n")
-	comments, _ := marks(src)
+	comments, _ := lineMarks(src)
 	for i, line := range lines {
 		at := comments[i]
-		if width(line) <= columns || at < 0 || strings.Contains(line, "//nolint") {
+		if columnsOf(line) <= columns || at < 0 || strings.Contains(line, "//nolint") {
 			continue
 		}
 		text := line[at+2:]
-		if directive.MatchString(text) || strings.HasPrefix(text, "\t") || len(words(text)) < 2 {
+		if directive.MatchString(text) || strings.HasPrefix(text, "\t") || len(splitWords(text)) < 2 {
 			continue
 		}
 		long = append(long, i+1)

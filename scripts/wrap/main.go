@@ -2,6 +2,8 @@
 //
 //	go run ./scripts/wrap          changes the files of the tree
 //	go run ./scripts/wrap -check   lists the lines that are too long, and fails if there are any
+//
+// Why not lll and prettier: the one finds long lines of Go and breaks none, the other needs node.
 package main
 
 import (
@@ -17,7 +19,7 @@ func main() {
 	if len(roots) == 0 {
 		roots = []string{"."}
 	}
-	long, err := tree(roots, *check)
+	long, err := wrapTree(roots, *check)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "wrap:", err)
 		os.Exit(1)

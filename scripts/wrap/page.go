@@ -7,9 +7,9 @@ import (
 
 var pageItem = regexp.MustCompile(`^(\s*(?:[-*]|\d+\.)\s+)(.*)$`)
 
-// page wraps the paragraphs and lists of a page of Markdown. Tables, code, headings and what is
+// wrapPage wraps the paragraphs and lists of a page of Markdown. Tables, code, headings and what is
 // marked stay as they are.
-func page(src []byte) ([]byte, error) {
+func wrapPage(src []byte) ([]byte, error) {
 	lines := strings.Split(string(src), "\n")
 	fixed := fixedLines(lines)
 	var out []string
@@ -28,14 +28,14 @@ func page(src []byte) ([]byte, error) {
 		} else if strings.HasPrefix(text, "> ") {
 			first, rest, text = "> ", "> ", text[2:]
 		}
-		tooLong := width(lines[i]) > columns
+		tooLong := columnsOf(lines[i]) > columns
 		end := i + 1
 		for ; end < len(lines) && !fixed[end] && !pageItem.MatchString(lines[end]); end++ {
-			tooLong = tooLong || width(lines[end]) > columns
+			tooLong = tooLong || columnsOf(lines[end]) > columns
 			text += " " + strings.TrimPrefix(lines[end], strings.TrimSuffix(rest, " "))
 		}
 		if tooLong {
-			out = append(out, fill(words(text), first, rest)...)
+			out = append(out, fillLines(splitWords(text), first, rest)...)
 		} else {
 			out = append(out, lines[i:end]...)
 		}
@@ -66,11 +66,11 @@ func fixedLines(lines []string) []bool {
 	return all
 }
 
-// pageLines are the lines of text that are too long, but for those without a place to break.
-func pageLines(src []byte) (long []int) {
+// longPageLines are the lines of text that are too long, but for those without a place to break.
+func longPageLines(src []byte) (long []int) {
 	lines := strings.Split(string(src), "\n")
 	for i, fixed := range fixedLines(lines) {
-		if !fixed && width(lines[i]) > columns && len(words(lines[i])) > 2 {
+		if !fixed && columnsOf(lines[i]) > columns && len(splitWords(lines[i])) > 2 {
 			long = append(long, i+1)
 		}
 	}

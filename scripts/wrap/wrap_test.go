@@ -11,7 +11,7 @@ import (
 // ./scripts/wrap" breaks them.
 func TestTree(t *testing.T) {
 	t.Parallel()
-	long, err := tree([]string{"../.."}, true)
+	long, err := wrapTree([]string{"../.."}, true)
 	assert.NoError(t, err, "read the tree")
 	assert.Equal(t, long, 0, "lines of more than %d columns; go run ./scripts/wrap breaks them", columns)
 }
@@ -52,7 +52,7 @@ func TestGoFile(t *testing.T) {
 		"an output":    {"func f() {\n\t// Output:\n\t// " + long + "\n}\n", "func f() {\n\t// Output:\n\t// " + long + "\n}\n"},
 		"for a linter": {"var a = 1 //nolint:x // " + long + "\n", "var a = 1 //nolint:x // " + long + "\n"},
 	} {
-		got, err := goFile([]byte("package a\n\n" + c.was))
+		got, err := wrapGoFile([]byte("package a\n\n" + c.was))
 		assert.NoError(t, err, "%s", name)
 		assert.Equal(t, string(got), "package a\n\n"+c.is, "%s", name)
 	}
@@ -68,7 +68,7 @@ func TestPage(t *testing.T) {
 		"code":        {"```\n" + long + "\n```", "```\n" + long + "\n```"},
 		"a number":    {strings.Replace(long, "some words some words some words some words some words some words some words some words some words some", strings.Repeat("x", 97)+" 1. it", 1), strings.Repeat("x", 97) + " 1.\nit words some words some words"},
 	} {
-		got, err := page([]byte(c.was))
+		got, err := wrapPage([]byte(c.was))
 		assert.NoError(t, err, "%s", name)
 		assert.Equal(t, string(got), c.is, "%s", name)
 	}

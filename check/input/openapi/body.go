@@ -64,7 +64,7 @@ func (o *operation) fillBody(r *check.Request) error {
 			return sendable.AddField(r.Header, "Content-Type", sent)
 		}
 		if first == nil {
-			first = fmt.Errorf("/content/%s%w", escaped(media), err)
+			first = fmt.Errorf("/content/%s%w", escapePointer(media), err)
 		}
 	}
 	if first == nil && body.Required {
@@ -86,7 +86,7 @@ func bodyOf(media string, content *openapi3.MediaType) (body []byte, sent string
 		return nil, "", errors.New(": a body of this type needs an example")
 	}
 	if !found {
-		if value, err = newMaker().value(content.Schema, "/schema"); err != nil {
+		if value, err = newValueMaker().makeValue(content.Schema, "/schema"); err != nil {
 			return nil, "", err
 		}
 	}
@@ -123,7 +123,7 @@ func formOf(value any) ([]byte, error) {
 	}
 	form := make(url.Values)
 	for name, member := range object {
-		list, err := texts(member)
+		list, err := valueTexts(member)
 		if err != nil {
 			return nil, fmt.Errorf("the member %s: %w", name, err)
 		}
@@ -132,8 +132,8 @@ func formOf(value any) ([]byte, error) {
 	return []byte(form.Encode()), nil
 }
 
-// texts returns a value, or each of a list, as it stands in a URL.
-func texts(value any) ([]string, error) {
+// valueTexts returns a value, or each of a list, as it stands in a URL.
+func valueTexts(value any) ([]string, error) {
 	switch v := value.(type) {
 	case nil:
 		return []string{""}, nil
@@ -147,7 +147,7 @@ func texts(value any) ([]string, error) {
 			if _, nested := each.([]any); nested {
 				return nil, errors.New("a list of lists cannot be written here")
 			}
-			one, err := texts(each)
+			one, err := valueTexts(each)
 			if err != nil {
 				return nil, err
 			}

@@ -37,7 +37,7 @@ func Read(data []byte, server string) (all []input.Named, err error) {
 			all, err = nil, fmt.Errorf("OpenAPI document: it cannot be read: %v", p)
 		}
 	}()
-	doc, err := load(data)
+	doc, err := loadDocument(data)
 	if err != nil {
 		return nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
@@ -58,14 +58,14 @@ func Read(data []byte, server string) (all []input.Named, err error) {
 				continue
 			}
 			o := operation{doc: doc, item: item, op: op, path: path, method: method}
-			all = append(all, o.named(server))
+			all = append(all, o.toNamed(server))
 		}
 	}
 	return all, nil
 }
 
-// load reads a document without opening anything else.
-func load(data []byte) (*openapi3.T, error) {
+// loadDocument reads a document without opening anything else.
+func loadDocument(data []byte) (*openapi3.T, error) {
 	if len(data) > maxDocument {
 		return nil, fmt.Errorf("more than %d MiB", maxDocument>>20)
 	}
@@ -96,52 +96,54 @@ type operation struct {
 	path, method string
 }
 
-func (o *operation) named(server string) input.Named {
+func (o *operation) toNamed(server string) input.Named {
 	n := input.Named{Name: o.method + " " + o.path, ID: o.op.OperationID}
 	n.Request = check.Request{Method: o.method, Header: make(http.Header)}
-	if err := o.fill(&n.Request, server); err != nil {
+	if err := o.fillRequest(&n.Request, server); err != nil {
 		n.Reason = err.Error()
 	}
 	return n
 }
 
-// pointer returns the JSON pointer of the operation.
-func (o *operation) pointer() string {
-	return "/paths/" + escaped(o.path) + "/" + strings.ToLower(o.method)
+// jsonPointer returns the JSON pointer of the operation.
+func (o *operation) jsonPointer() string {
+	return "/paths/" + escapePointer(o.path) + "/" + strings.ToLower(o.method)
 }
 
-// escaped returns name as a part of a JSON pointer.
-func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+// escapePointer returns name as a part of a JSON pointer.
+func escapePointer(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
 
-func (o *operation) fill(r *check.Request, server string) error {
-	base, err := o.server(server)
+func (o *operation) fillRequest(r *check.Request, server string) error {
+	base, err := o.serverURL(server)
 	if err != nil {
 		return err
 	}
-	target := target{path: o.path, header: r.Header}
-	for _, p := range o.parameters() {
-		if err := target.add(p); err != nil {
-			return fmt.Errorf("%s/parameters, %s in %s: %w", o.pointer(), p.Name, p.In, err)
+	target := requestTarget{path: o.path, header: r.Header}
+	for _, p := range o.mergedParameters() {
+		if err := target.addParameter(p); err != nil {
+			return fmt.Errorf("%s/parameters, %s in %s: %w", o.jsonPointer(), p.Name, p.In, err)
 		}
 	}
 	if strings.ContainsAny(target.path, "{}") {
-		return fmt.Errorf("%s: a part of the path in braces has no parameter", o.pointer())
+		return fmt.Errorf("%s: a part of the path in braces has no parameter", o.jsonPointer())
 	}
 	r.URL = strings.TrimSuffix(base, "/") + target.path
 	if target.query != "" {
 		r.URL += "?" + target.query
 	}
 	if _, err := sendable.URL(r.URL); err != nil {
-		return fmt.Errorf("%s: %w", o.pointer(), err)
+		return fmt.Errorf("%s: %w", o.jsonPointer(), err)
 	}
 	if err := o.fillBody(r); err != nil {
-		return fmt.Errorf("%s/requestBody%w", o.pointer(), err)
+		return fmt.Errorf("%s/requestBody%w", o.jsonPointer(), err)
 	}
 	return nil
 }
 
-// server returns the URL before the path.
-func (o *operation) server(given string) (string, error) {
+// serverURL returns the URL before the path.
+func (o *operation) serverURL(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
@@ -173,8 +175,8 @@ func (o *operation) server(given string) (string, error) {
 	return text, nil
 }
 
-// parameters returns the parameters of the path and of the operation, which are stronger.
-func (o *operation) parameters() []*openapi3.Parameter {
+// mergedParameters returns the parameters of the path and of the operation, which are stronger.
+func (o *operation) mergedParameters() []*openapi3.Parameter {
 	var all []*openapi3.Parameter
 	for _, ref := range slices.Concat(o.item.Parameters, o.op.Parameters) {
 		if ref == nil || ref.Value == nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/retrysafe/retrysafe/check/internal/sendable"
 )
 
-// target is what parameters make of a request.
-type target struct {
+// requestTarget is what parameters make of a request.
+type requestTarget struct {
 	path, query string
 	header      http.Header
 }
 
-// leftOut are the fields that OpenAPI gives another place, and the key.
-var leftOut = strings.Fields("accept content-type authorization idempotency-key x-idempotency-key")
+// ignoredFields are the fields that OpenAPI gives another place, and the key.
+var ignoredFields = strings.Fields("accept content-type authorization idempotency-key x-idempotency-key")
 
-// add adds one parameter. One that is optional is sent if it has an example.
-func (t *target) add(p *openapi3.Parameter) error {
-	if p.In == openapi3.ParameterInHeader && slices.Contains(leftOut, strings.ToLower(p.Name)) {
+// addParameter adds one parameter. One that is optional is sent if it has an example.
+func (t *requestTarget) addParameter(p *openapi3.Parameter) error {
+	if p.In == openapi3.ParameterInHeader && slices.Contains(ignoredFields, strings.ToLower(p.Name)) {
 		return nil
 	}
 	required := p.Required || p.In == openapi3.ParameterInPath
@@ -43,7 +43,7 @@ func (t *target) add(p *openapi3.Parameter) error {
 			schema = content.Schema
 		}
 		var err error
-		if value, err = newMaker().value(schema, ""); err != nil {
+		if value, err = newValueMaker().makeValue(schema, ""); err != nil {
 			return err
 		}
 	}
@@ -54,11 +54,11 @@ func (t *target) add(p *openapi3.Parameter) error {
 		}
 		value = string(text)
 	}
-	values, err := texts(value)
+	values, err := valueTexts(value)
 	if err != nil {
 		return err
 	}
-	return t.put(p, values)
+	return t.putValues(p, values)
 }
 
 func firstContent(all openapi3.Content) *openapi3.MediaType {
@@ -70,8 +70,8 @@ func firstContent(all openapi3.Content) *openapi3.MediaType {
 	return nil
 }
 
-// put writes the values of a parameter where it belongs.
-func (t *target) put(p *openapi3.Parameter, values []string) error {
+// putValues writes the values of a parameter where it belongs.
+func (t *requestTarget) putValues(p *openapi3.Parameter, values []string) error {
 	switch p.In {
 	case openapi3.ParameterInPath:
 		if p.Style != "" && p.Style != openapi3.SerializationSimple {
@@ -103,13 +103,13 @@ func (t *target) put(p *openapi3.Parameter, values []string) error {
 }
 
 // separators of lists in a query that are not repeated.
-var separators = map[string]string{
+var listSeparators = map[string]string{
 	"": ",", openapi3.SerializationForm: ",",
 	openapi3.SerializationSpaceDelimited: "%20", openapi3.SerializationPipeDelimited: "%7C",
 }
 
-func (t *target) putQuery(p *openapi3.Parameter, values []string) error {
-	separator, known := separators[p.Style]
+func (t *requestTarget) putQuery(p *openapi3.Parameter, values []string) error {
+	separator, known := listSeparators[p.Style]
 	if !known {
 		return fmt.Errorf("the style %s is not known", p.Style)
 	}

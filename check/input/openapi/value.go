@@ -19,13 +19,13 @@ const (
 	maxItems  = 100
 )
 
-// maker makes one value of a schema.
-type maker struct{ depth, parts int }
+// valueMaker makes one value of a schema.
+type valueMaker struct{ depth, parts int }
 
-func newMaker() *maker { return new(maker) }
+func newValueMaker() *valueMaker { return new(valueMaker) }
 
-// value returns a value that s allows. at is the JSON pointer of s.
-func (m *maker) value(ref *openapi3.SchemaRef, at string) (any, error) {
+// makeValue returns a value that s allows. at is the JSON pointer of s.
+func (m *valueMaker) makeValue(ref *openapi3.SchemaRef, at string) (any, error) {
 	if ref == nil || ref.Value == nil {
 		return nil, fmt.Errorf("%s: there is no schema and no example", at)
 	}
@@ -47,31 +47,31 @@ func (m *maker) value(ref *openapi3.SchemaRef, at string) (any, error) {
 	case len(s.Enum) > 0:
 		return s.Enum[0], nil
 	case len(s.AllOf) > 0:
-		return m.all(s, at)
+		return m.makeAllOf(s, at)
 	case len(s.OneOf) > 0:
-		return m.any(s.OneOf, at+"/oneOf")
+		return m.makeFirstOf(s.OneOf, at+"/oneOf")
 	case len(s.AnyOf) > 0:
-		return m.any(s.AnyOf, at+"/anyOf")
+		return m.makeFirstOf(s.AnyOf, at+"/anyOf")
 	}
-	value, err := m.ofType(s, at)
+	value, err := m.makeOfType(s, at)
 	if err != nil && !strings.HasPrefix(err.Error(), "/") {
 		err = fmt.Errorf("%s: %w", at, err)
 	}
 	return value, err
 }
 
-func (m *maker) ofType(s *openapi3.Schema, at string) (any, error) {
+func (m *valueMaker) makeOfType(s *openapi3.Schema, at string) (any, error) {
 	switch {
 	case s.Type.Includes("object") || len(s.Properties) > 0:
-		return m.object(s, at)
+		return m.makeObject(s, at)
 	case s.Type.Includes("array") || s.Items != nil:
-		return m.array(s, at)
+		return m.makeArray(s, at)
 	case s.Type.Includes("string"):
-		return text(s)
+		return sampleText(s)
 	case s.Type.Includes("integer"):
-		return number(s, 1)
+		return sampleNumber(s, 1)
 	case s.Type.Includes("number"):
-		return number(s, 0)
+		return sampleNumber(s, 0)
 	case s.Type.Includes("boolean"):
 		return true, nil
 	case s.Type.Includes("null"):
@@ -80,11 +80,11 @@ func (m *maker) ofType(s *openapi3.Schema, at string) (any, error) {
 	return nil, errors.New("the schema has no type and no example")
 }
 
-// all returns the object that all parts of an allOf make.
-func (m *maker) all(s *openapi3.Schema, at string) (any, error) {
+// makeAllOf returns the object that all parts of an allOf make.
+func (m *valueMaker) makeAllOf(s *openapi3.Schema, at string) (any, error) {
 	merged := make(map[string]any)
 	for i, part := range s.AllOf {
-		value, err := m.value(part, fmt.Sprintf("%s/allOf/%d", at, i))
+		value, err := m.makeValue(part, fmt.Sprintf("%s/allOf/%d", at, i))
 		if err != nil {
 			return nil, err
 		}
@@ -98,16 +98,16 @@ func (m *maker) all(s *openapi3.Schema, at string) (any, error) {
 			return nil, fmt.Errorf("%s/allOf/%d: only objects can be put together; give an example", at, i)
 		}
 	}
-	own, err := m.object(s, at)
+	own, err := m.makeObject(s, at)
 	maps.Copy(merged, own)
 	return merged, err
 }
 
-// any returns a value of the first schema of which one can be made.
-func (m *maker) any(all openapi3.SchemaRefs, at string) (any, error) {
+// makeFirstOf returns a value of the first schema of which one can be made.
+func (m *valueMaker) makeFirstOf(all openapi3.SchemaRefs, at string) (any, error) {
 	var first error
 	for i, part := range all {
-		value, err := m.value(part, fmt.Sprintf("%s/%d", at, i))
+		value, err := m.makeValue(part, fmt.Sprintf("%s/%d", at, i))
 		if err == nil {
 			return value, nil
 		}
@@ -118,8 +118,8 @@ func (m *maker) any(all openapi3.SchemaRefs, at string) (any, error) {
 	return nil, first
 }
 
-// object has the required members, and those with an example; all of them if none is required.
-func (m *maker) object(s *openapi3.Schema, at string) (map[string]any, error) {
+// makeObject has the required members, and those with an example; all of them if none is required.
+func (m *valueMaker) makeObject(s *openapi3.Schema, at string) (map[string]any, error) {
 	object := make(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		property := s.Properties[name]
@@ -131,7 +131,7 @@ func (m *maker) object(s *openapi3.Schema, at string) (map[string]any, error) {
 		if !required && !has && len(s.Required) > 0 {
 			continue
 		}
-		value, err := m.value(property, at+"/properties/"+escaped(name))
+		value, err := m.makeValue(property, at+"/properties/"+escapePointer(name))
 		switch {
 		case err == nil:
 			object[name] = value
@@ -142,14 +142,14 @@ func (m *maker) object(s *openapi3.Schema, at string) (map[string]any, error) {
 	return object, nil
 }
 
-func (m *maker) array(s *openapi3.Schema, at string) (any, error) {
+func (m *valueMaker) makeArray(s *openapi3.Schema, at string) (any, error) {
 	n := max(1, s.MinItems)
 	if n > maxItems || n > 1 && s.UniqueItems || s.MaxItems != nil && *s.MaxItems < n {
 		return nil, errors.New("such a list needs an example")
 	}
 	list := make([]any, 0, n)
 	for range n {
-		value, err := m.value(s.Items, at+"/items")
+		value, err := m.makeValue(s.Items, at+"/items")
 		if err != nil {
 			return nil, err
 		}
@@ -159,15 +159,15 @@ func (m *maker) array(s *openapi3.Schema, at string) (any, error) {
 }
 
 // formats are values of the formats of strings.
-var formats = map[string]string{
+var formatSamples = map[string]string{
 	"date-time": "2030-01-02T03:04:05Z", "date": "2030-01-02", "time": "03:04:05Z", "duration": "P1D",
 	"uuid": "6f1c1f0e-1f3b-4c53-9a3e-0d6f0a5b7c21", "email": "someone@example.com",
 	"uri": "https://example.com/", "url": "https://example.com/", "hostname": "example.com",
 	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "byte": "YWJj", "binary": "abc",
 }
 
-func text(s *openapi3.Schema) (string, error) {
-	value, known := formats[s.Format]
+func sampleText(s *openapi3.Schema) (string, error) {
+	value, known := formatSamples[s.Format]
 	if !known {
 		value = "string"
 	}
@@ -190,8 +190,8 @@ func text(s *openapi3.Schema) (string, error) {
 	return value, nil
 }
 
-// number returns a number of s, a multiple of step unless that is 0.
-func number(s *openapi3.Schema, step float64) (any, error) {
+// sampleNumber returns a number of s, a multiple of step unless that is 0.
+func sampleNumber(s *openapi3.Schema, step float64) (any, error) {
 	low, high, open := math.Inf(-1), math.Inf(1), false
 	if s.Min != nil {
 		low, open = *s.Min, s.ExclusiveMin.IsTrue()

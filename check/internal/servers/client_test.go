@@ -23,8 +23,8 @@ type client struct {
 	keys atomic.Int64
 }
 
-// visit starts a shop for the length of a test.
-func visit(t *testing.T, shop servers.Shop) *client {
+// startShop starts a shop for the length of a test.
+func startShop(t *testing.T, shop servers.Shop) *client {
 	t.Helper()
 	s, err := servers.StartAnywhere(shop, t.TempDir(), freeport.Get)
 	assert.NoError(t, err, "start")
@@ -55,7 +55,7 @@ type reply struct {
 	body   string
 }
 
-func (a *reply) ok() bool { return a.status/100 == 2 }
+func (a *reply) isSuccess() bool { return a.status/100 == 2 }
 
 // id returns the number of what was made.
 func (a *reply) id() string {
@@ -104,8 +104,8 @@ func (c *client) send(q request) reply {
 	return reply{a.StatusCode, a.Header, string(body)}
 }
 
-// effects returns what the shop has made.
-func (c *client) effects(t *testing.T) int {
+// countEffects returns what the shop has made.
+func (c *client) countEffects(t *testing.T) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL("/effects"), nil)
 	assert.NoError(t, err, "request")
@@ -117,8 +117,9 @@ func (c *client) effects(t *testing.T) int {
 	return got.Total
 }
 
-// finally repeats q until it gets an answer that is final: not 409 with a time to retry after.
-func (c *client) finally(t *testing.T, q request) reply {
+// sendUntilFinal repeats q until it gets an answer that is final: not 409 with a time to retry
+// after.
+func (c *client) sendUntilFinal(t *testing.T, q request) reply {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
 		a := c.send(q)

@@ -51,32 +51,32 @@ const promised = 24 * time.Hour
 // Broken returns the shops with one fault each.
 func Broken() []Shop {
 	return []Shop{
-		made("forgets-body", faults{forgetsBody: true}),
-		made("forgets-caller", faults{forgetsCaller: true}),
-		made("success-before-work", faults{successFirst: true}),
-		made("check-then-act", faults{window: 50 * time.Millisecond}),
-		made("trusts-strangers", faults{trustsStrangers: true}),
-		made("leaks-in-refusals", faults{leaks: true}),
-		made("loses-header", faults{losesHeader: true}),
-		made("answers-early", faults{answersEarly: true}),
-		made("forgets-at-restart", faults{forgetsAtRestart: true}),
-		made("expires-early", faults{kept: 2 * time.Second}),
-		made("takes-first-key", faults{takesFirstKey: true}),
-		made("forgets-route", faults{forgetsRoute: true}),
-		made("folds-case", faults{foldsCase: true}),
-		made("cuts-keys", faults{cutsKeys: true}),
-		made("trims-keys", faults{trimsKeys: true}),
-		made("folds-accents", faults{foldsAccents: true}),
-		made("compares-amount", faults{comparesAmount: true}),
-		made("replays-eight-times", faults{replaysAtMost: 8}),
-		made("keeps-eight-answers", faults{keepsAtMost: 8}),
+		newFaultyShop("forgets-body", faults{forgetsBody: true}),
+		newFaultyShop("forgets-caller", faults{forgetsCaller: true}),
+		newFaultyShop("success-before-work", faults{successFirst: true}),
+		newFaultyShop("check-then-act", faults{window: 50 * time.Millisecond}),
+		newFaultyShop("trusts-strangers", faults{trustsStrangers: true}),
+		newFaultyShop("leaks-in-refusals", faults{leaks: true}),
+		newFaultyShop("loses-header", faults{losesHeader: true}),
+		newFaultyShop("answers-early", faults{answersEarly: true}),
+		newFaultyShop("forgets-at-restart", faults{forgetsAtRestart: true}),
+		newFaultyShop("expires-early", faults{kept: 2 * time.Second}),
+		newFaultyShop("takes-first-key", faults{takesFirstKey: true}),
+		newFaultyShop("forgets-route", faults{forgetsRoute: true}),
+		newFaultyShop("folds-case", faults{foldsCase: true}),
+		newFaultyShop("cuts-keys", faults{cutsKeys: true}),
+		newFaultyShop("trims-keys", faults{trimsKeys: true}),
+		newFaultyShop("folds-accents", faults{foldsAccents: true}),
+		newFaultyShop("compares-amount", faults{comparesAmount: true}),
+		newFaultyShop("replays-eight-times", faults{replaysAtMost: 8}),
+		newFaultyShop("keeps-eight-answers", faults{keepsAtMost: 8}),
 	}
 }
 
 // Refusing returns a shop that answers each duplicate with 409, also when the first request has
 // ended. It has no fault.
-func Refusing() Shop { return made("refuses-duplicates", faults{refusesDuplicates: true}) }
+func Refusing() Shop { return newFaultyShop("refuses-duplicates", faults{refusesDuplicates: true}) }
 
-func made(name string, f faults) Shop {
+func newFaultyShop(name string, f faults) Shop {
 	return Shop{name, func(string) (disk, error) { return &shopDisk{faults: f, answers: map[slot]stored{}}, nil }}
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // guardedDisk is the disk of a shop with retrysafe's middleware: its store, and a bank that makes
@@ -60,7 +60,7 @@ func openACP(string) (disk, error) {
 	}, nil
 }
 
-func (d *guardedDisk) total() (int64, error) {
+func (d *guardedDisk) countEffects() (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return int64(len(d.paid)), nil
@@ -76,8 +76,8 @@ func (d *guardedDisk) Close() error {
 // lease is how long a key is not free after a process was killed.
 const lease = 5 * time.Second
 
-func (d *guardedDisk) boot(p *process) (http.Handler, error) {
-	engine := retrysafe.New(mortal{d.store, p}, &retrysafe.Options{
+func (d *guardedDisk) newHandler(p *process) (http.Handler, error) {
+	engine := retrysafe.New(mortalStore{d.store, p}, &retrysafe.Options{
 		Secret: []byte("a secret of the shop, longer than needed"),
 		Policy: retrysafe.Policy{Lease: lease},
 	})
@@ -88,27 +88,27 @@ func (d *guardedDisk) boot(p *process) (http.Handler, error) {
 	})
 	options := d.options
 	options.Tenant = func(r *http.Request) (string, error) { return callers[r.Header.Get("Authorization")], nil }
-	guarded := httpidem.New(engine, &options).Handler(routes(func(w http.ResponseWriter, r *http.Request) { d.serve(p, w, r) }))
+	guarded := httpidem.New(engine, &options).Handler(newRoutes(func(w http.ResponseWriter, r *http.Request) { d.servePayment(p, w, r) }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers[r.Header.Get("Authorization")] == "" {
-			refuse(w, &refused{status: http.StatusUnauthorized, why: "send your token in Authorization"})
+			writeRefusal(w, &refusal{status: http.StatusUnauthorized, why: "send your token in Authorization"})
 			return
 		}
 		guarded.ServeHTTP(w, r)
 	}), nil
 }
 
-// serve makes the payment. The middleware calls it.
-func (d *guardedDisk) serve(p *process, w http.ResponseWriter, r *http.Request) {
-	o, no := read(r)
+// servePayment makes the payment. The middleware calls it.
+func (d *guardedDisk) servePayment(p *process, w http.ResponseWriter, r *http.Request) {
+	o, no := readOrder(r)
 	if no == nil {
-		no = o.early()
+		no = o.earlyRefusal()
 	}
 	if no == nil {
-		no = o.work()
+		no = o.doWork()
 	}
 	if no != nil {
-		refuse(w, no)
+		writeRefusal(w, no)
 		return
 	}
 	number := ""
@@ -116,14 +116,14 @@ func (d *guardedDisk) serve(p *process, w http.ResponseWriter, r *http.Request) 
 		number = a.KeyFor("bank")
 	}
 	var n int64
-	if err := p.act(func() error { n = d.pay(number); return nil }); err != nil {
+	if err := p.runUnlessKilled(func() error { n = d.payOnce(number); return nil }); err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	receipt(o, n).send(w, nil)
+	receiptFor(o, n).writeTo(w, nil)
 }
 
-// pay pays, unless the bank has had the number, and returns which payment it is.
-func (d *guardedDisk) pay(number string) int64 {
+// payOnce pays, unless the bank has had the number, and returns which payment it is.
+func (d *guardedDisk) payOnce(number string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := int64(len(d.paid)) + 1

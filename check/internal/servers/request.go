@@ -37,49 +37,49 @@ type order struct {
 	trouble int
 }
 
-// refused is an answer to a request that did nothing.
-type refused struct {
+// refusal is an answer to a request that did nothing.
+type refusal struct {
 	status int
 	why    string
 	// later says that the same request may be sent again in a moment.
 	later bool
 }
 
-// key returns the key of a request, which is empty if there is none.
-func key(h http.Header) (string, *refused) {
+// readKey returns the key of a request, which is empty if there is none.
+func readKey(h http.Header) (string, *refusal) {
 	lines := h.Values("Idempotency-Key")
 	switch {
 	case len(lines) == 0:
 		return "", nil
 	case len(lines) > 1:
-		return "", &refused{status: http.StatusBadRequest, why: "the request has two keys"}
+		return "", &refusal{status: http.StatusBadRequest, why: "the request has two keys"}
 	case lines[0] == "":
-		return "", &refused{status: http.StatusBadRequest, why: "the key is empty"}
+		return "", &refusal{status: http.StatusBadRequest, why: "the key is empty"}
 	case len(lines[0]) > longestKey:
-		return "", &refused{status: http.StatusBadRequest, why: "the key is too long"}
+		return "", &refusal{status: http.StatusBadRequest, why: "the key is too long"}
 	}
 	return lines[0], nil
 }
 
-// read reads an order. The key may be missing.
-func read(r *http.Request) (*order, *refused) {
+// readOrder reads an order. The key may be missing.
+func readOrder(r *http.Request) (*order, *refusal) {
 	caller, known := callers[r.Header.Get("Authorization")]
 	if !known {
-		return nil, &refused{status: http.StatusUnauthorized, why: "send your token in Authorization"}
+		return nil, &refusal{status: http.StatusUnauthorized, why: "send your token in Authorization"}
 	}
-	k, no := key(r.Header)
+	k, no := readKey(r.Header)
 	if no != nil {
 		return nil, no
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<10))
 	if err != nil {
-		return nil, &refused{status: http.StatusBadRequest, why: "the body ended early"}
+		return nil, &refusal{status: http.StatusBadRequest, why: "the body ended early"}
 	}
 	var paid struct {
 		Amount int64 `json:"amount"`
 	}
 	if err := json.Unmarshal(body, &paid); err != nil || paid.Amount <= 0 {
-		return nil, &refused{status: http.StatusBadRequest, why: "the body is not {\"amount\": n} with a number above 0"}
+		return nil, &refusal{status: http.StatusBadRequest, why: "the body is not {\"amount\": n} with a number above 0"}
 	}
 	trouble, _ := strconv.Atoi(r.Header.Get("X-Trouble"))
 	return &order{
@@ -88,36 +88,36 @@ func read(r *http.Request) (*order, *refused) {
 	}, nil
 }
 
-// early returns the refusal of an order that X-Trouble makes invalid or one too many.
-func (o *order) early() *refused {
+// earlyRefusal returns the refusal of an order that X-Trouble makes invalid or one too many.
+func (o *order) earlyRefusal() *refusal {
 	switch o.trouble {
 	case http.StatusBadRequest:
-		return &refused{status: o.trouble, why: "this amount cannot be paid"}
+		return &refusal{status: o.trouble, why: "this amount cannot be paid"}
 	case http.StatusTooManyRequests:
-		return &refused{status: o.trouble, why: "too many requests", later: true}
+		return &refusal{status: o.trouble, why: "too many requests", later: true}
 	}
 	return nil
 }
 
-// work takes its time. It fails, before it has done anything, if X-Trouble asks for it.
-func (o *order) work() *refused {
+// doWork takes its time. It fails, before it has done anything, if X-Trouble asks for it.
+func (o *order) doWork() *refusal {
 	<-time.After(workTime)
 	if o.trouble >= http.StatusInternalServerError {
-		return &refused{status: o.trouble, why: "the bank does not answer"}
+		return &refusal{status: o.trouble, why: "the bank does not answer"}
 	}
 	return nil
 }
 
-// routes returns a handler for both operations.
-func routes(h http.HandlerFunc) http.Handler {
+// newRoutes returns a handler for both operations.
+func newRoutes(h http.HandlerFunc) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /payments", h)
 	mux.HandleFunc("POST /refunds", h)
 	return mux
 }
 
-// refuse answers with a problem document.
-func refuse(w http.ResponseWriter, no *refused) {
+// writeRefusal answers with a problem document.
+func writeRefusal(w http.ResponseWriter, no *refusal) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	if no.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")

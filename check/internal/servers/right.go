@@ -3,7 +3,7 @@ package servers
 // Right returns the shops without a fault.
 func Right() []Shop {
 	return []Shop{
-		made("no-faults", faults{}),
+		newFaultyShop("no-faults", faults{}),
 		{"like-stripe", openStripe},
 		{"unique-index", openUnique},
 		{"retrysafe-waits", openWaiting},

@@ -22,9 +22,9 @@ type Shop struct {
 // disk is what a restart of a shop keeps.
 type disk interface {
 	// boot returns the handler of a new process on the disk.
-	boot(p *process) (http.Handler, error)
+	newHandler(p *process) (http.Handler, error)
 	// total returns the number of payments and refunds.
-	total() (int64, error)
+	countEffects() (int64, error)
 	Close() error
 }
 
@@ -87,14 +87,14 @@ func (s *Server) Close() error {
 
 func (s *Server) start() error {
 	p := &process{}
-	h, err := s.disk.boot(p)
+	h, err := s.disk.newHandler(p)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
 	mux.HandleFunc("GET /effects", func(w http.ResponseWriter, _ *http.Request) {
-		n, err := s.disk.total()
+		n, err := s.disk.countEffects()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -123,9 +123,9 @@ type process struct {
 
 var errKilled = errors.New("the process was killed")
 
-// act runs f, which has an effect. The error is errKilled, and f does not run, if the process was
-// killed.
-func (p *process) act(f func() error) error {
+// runUnlessKilled runs f, which has an effect. The error is errKilled, and f does not run, if the
+// process was killed.
+func (p *process) runUnlessKilled(f func() error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.killed {

@@ -45,7 +45,7 @@ func TestBroken(t *testing.T) {
 	for _, shop := range servers.Broken() {
 		t.Run(shop.Name, func(t *testing.T) {
 			t.Parallel()
-			c := visit(t, shop)
+			c := startShop(t, shop)
 			seen := faults[shop.Name](t, c)
 			assert.True(t, seen != "", "its fault is seen")
 			t.Log(seen)
@@ -67,7 +67,7 @@ func TestRight(t *testing.T) {
 	for _, shop := range servers.Right() {
 		t.Run(shop.Name, func(t *testing.T) {
 			t.Parallel()
-			c := visit(t, shop)
+			c := startShop(t, shop)
 			for name, look := range faults {
 				assert.Equal(t, look(t, c), "", "%s", name)
 			}
@@ -82,40 +82,40 @@ func TestKilled(t *testing.T) {
 	for _, shop := range servers.Right() {
 		t.Run(shop.Name, func(t *testing.T) {
 			t.Parallel()
-			c := visit(t, shop)
+			c := startShop(t, shop)
 			for i := range 3 {
-				before, key := c.effects(t), c.newKey()
+				before, key := c.countEffects(t), c.newKey()
 				first := make(chan reply, 1)
 				go func() { first <- c.send(request{key: key}) }()
 				<-time.After(time.Duration(i) * 8 * time.Millisecond)
 				assert.NoError(t, c.Restart(t.Context()), "restart")
 				<-first
-				a := c.finally(t, request{key: key})
-				made := c.effects(t) - before
-				assert.True(t, made == 1 && a.ok() || made <= 1 && a.status == http.StatusConflict,
+				a := c.sendUntilFinal(t, request{key: key})
+				made := c.countEffects(t) - before
+				assert.True(t, made == 1 && a.isSuccess() || made <= 1 && a.status == http.StatusConflict,
 					"%d effects, and the answer is %d %s", made, a.status, a.body)
 			}
 		})
 	}
 }
 
-// paid sends a request that has to succeed.
-func paid(t *testing.T, c *client, q request) reply {
+// sendPaid sends a request that has to succeed.
+func sendPaid(t *testing.T, c *client, q request) reply {
 	t.Helper()
-	before := c.effects(t)
+	before := c.countEffects(t)
 	a := c.send(q)
-	assert.True(t, a.ok() && a.id() != "", "%+v is answered with %d %s", q, a.status, a.body)
-	assert.Equal(t, c.effects(t)-before, 1, "effects of %+v", q)
+	assert.True(t, a.isSuccess() && a.id() != "", "%+v is answered with %d %s", q, a.status, a.body)
+	assert.Equal(t, c.countEffects(t)-before, 1, "effects of %+v", q)
 	return a
 }
 
 func forgetsBody(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	paid(t, c, request{key: key})
-	before := c.effects(t)
+	sendPaid(t, c, request{key: key})
+	before := c.countEffects(t)
 	a := c.send(request{key: key, body: `{"amount":700}`})
-	assert.Equal(t, c.effects(t), before, "effects")
+	assert.Equal(t, c.countEffects(t), before, "effects")
 	if a.status/100 != 4 {
 		return fmt.Sprintf("another body is answered with %d", a.status)
 	}
@@ -125,7 +125,7 @@ func forgetsBody(t *testing.T, c *client) string {
 func forgetsCaller(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	first := paid(t, c, request{key: key})
+	first := sendPaid(t, c, request{key: key})
 	a := c.send(request{key: key, caller: servers.Bob})
 	if a.id() == first.id() {
 		return "another caller gets the first answer"
@@ -136,18 +136,18 @@ func forgetsCaller(t *testing.T, c *client) string {
 func successBeforeWork(t *testing.T, c *client) string {
 	t.Helper()
 	for _, trouble := range []string{"400", "429", "500"} {
-		before, key := c.effects(t), c.newKey()
+		before, key := c.countEffects(t), c.newKey()
 		a := c.send(request{key: key, trouble: trouble})
-		assert.True(t, a.status/100 == int(trouble[0]-'0') && c.effects(t) == before, "trouble %s is answered with %d", trouble, a.status)
-		if a = c.send(request{key: key}); a.ok() && c.effects(t) != before+1 {
+		assert.True(t, a.status/100 == int(trouble[0]-'0') && c.countEffects(t) == before, "trouble %s is answered with %d", trouble, a.status)
+		if a = c.send(request{key: key}); a.isSuccess() && c.countEffects(t) != before+1 {
 			return fmt.Sprintf("after %s the retry is answered with %d and has no effect", trouble, a.status)
 		}
 	}
 	return ""
 }
 
-// together sends copies of q at once.
-func together(c *client, copies int, q request) []reply {
+// sendTogether sends copies of q at once.
+func sendTogether(c *client, copies int, q request) []reply {
 	all := make([]reply, copies)
 	var sent sync.WaitGroup
 	for i := range all {
@@ -160,9 +160,9 @@ func together(c *client, copies int, q request) []reply {
 func checkThenAct(t *testing.T, c *client) string {
 	t.Helper()
 	for range 10 {
-		before := c.effects(t)
-		together(c, 8, request{key: c.newKey()})
-		if n := c.effects(t) - before; n != 1 {
+		before := c.countEffects(t)
+		sendTogether(c, 8, request{key: c.newKey()})
+		if n := c.countEffects(t) - before; n != 1 {
 			return fmt.Sprintf("%d effects of 8 copies at once", n)
 		}
 	}
@@ -172,7 +172,7 @@ func checkThenAct(t *testing.T, c *client) string {
 func trustsStrangers(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	paid(t, c, request{key: key})
+	sendPaid(t, c, request{key: key})
 	if a := c.send(request{key: key, caller: anonymous}); a.status != http.StatusUnauthorized {
 		return fmt.Sprintf("a request without credentials is answered with %d", a.status)
 	}
@@ -182,11 +182,11 @@ func trustsStrangers(t *testing.T, c *client) string {
 func leaksInRefusals(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	first := paid(t, c, request{key: key})
+	first := sendPaid(t, c, request{key: key})
 	for _, q := range []request{
 		{key: key, caller: anonymous}, {key: key, caller: "Bearer unknown"}, {key: key, caller: servers.Bob}, {key: key, body: `{"amount":700}`},
 	} {
-		if a := c.send(q); !a.ok() && strings.Contains(a.body, first.id()) {
+		if a := c.send(q); !a.isSuccess() && strings.Contains(a.body, first.id()) {
 			return fmt.Sprintf("a refusal (%d) has the first answer: %s", a.status, a.body)
 		}
 	}
@@ -196,9 +196,9 @@ func leaksInRefusals(t *testing.T, c *client) string {
 func losesHeader(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	first := paid(t, c, request{key: key})
-	before, again := c.effects(t), c.send(request{key: key})
-	assert.True(t, again.status == first.status && again.body == first.body && c.effects(t) == before, "the replay is %d %s", again.status, again.body)
+	first := sendPaid(t, c, request{key: key})
+	before, again := c.countEffects(t), c.send(request{key: key})
+	assert.True(t, again.status == first.status && again.body == first.body && c.countEffects(t) == before, "the replay is %d %s", again.status, again.body)
 	for _, name := range []string{"Content-Type", "Location", "Etag"} {
 		if again.header.Get(name) != first.header.Get(name) {
 			return fmt.Sprintf("the replay has %s: %q", name, again.header.Get(name))
@@ -209,8 +209,8 @@ func losesHeader(t *testing.T, c *client) string {
 
 func answersEarly(_ *testing.T, c *client) string {
 	for range 10 {
-		for _, a := range together(c, 8, request{key: c.newKey()}) {
-			if a.ok() && a.id() == "" {
+		for _, a := range sendTogether(c, 8, request{key: c.newKey()}) {
+			if a.isSuccess() && a.id() == "" {
 				return fmt.Sprintf("a copy is answered with %d %s", a.status, a.body)
 			}
 		}
@@ -221,10 +221,10 @@ func answersEarly(_ *testing.T, c *client) string {
 func forgetsAtRestart(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	first := paid(t, c, request{key: key})
-	before := c.effects(t)
+	first := sendPaid(t, c, request{key: key})
+	before := c.countEffects(t)
 	assert.NoError(t, c.Restart(t.Context()), "restart")
-	if a := c.finally(t, request{key: key}); a.id() != first.id() || c.effects(t) != before {
+	if a := c.sendUntilFinal(t, request{key: key}); a.id() != first.id() || c.countEffects(t) != before {
 		return fmt.Sprintf("after a restart the answer is %d %s", a.status, a.body)
 	}
 	return ""
@@ -233,10 +233,10 @@ func forgetsAtRestart(t *testing.T, c *client) string {
 func expiresEarly(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	paid(t, c, request{key: key})
-	before := c.effects(t)
+	sendPaid(t, c, request{key: key})
+	before := c.countEffects(t)
 	<-time.After(2200 * time.Millisecond)
-	if a := c.send(request{key: key}); c.effects(t) != before {
+	if a := c.send(request{key: key}); c.countEffects(t) != before {
 		return fmt.Sprintf("after two seconds the request has another effect: %d %s", a.status, a.body)
 	}
 	return ""
@@ -252,7 +252,7 @@ func takesFirstKey(_ *testing.T, c *client) string {
 func forgetsRoute(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	first := paid(t, c, request{key: key})
+	first := sendPaid(t, c, request{key: key})
 	if a := c.send(request{key: key, route: "refunds"}); a.id() == first.id() {
 		return "a refund is answered with a payment"
 	}
@@ -262,9 +262,9 @@ func forgetsRoute(t *testing.T, c *client) string {
 func foldsCase(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	paid(t, c, request{key: key})
-	before := c.effects(t)
-	if a := c.send(request{key: strings.ToUpper(key)}); a.ok() && c.effects(t) == before {
+	sendPaid(t, c, request{key: key})
+	before := c.countEffects(t)
+	if a := c.send(request{key: strings.ToUpper(key)}); a.isSuccess() && c.countEffects(t) == before {
 		return "a key in other case gets the first answer"
 	}
 	return ""
@@ -273,10 +273,10 @@ func foldsCase(t *testing.T, c *client) string {
 // takesForOne pays with one key, and reports whether another gets the first answer.
 func takesForOne(t *testing.T, c *client, key, other string) bool {
 	t.Helper()
-	paid(t, c, request{key: key})
-	before := c.effects(t)
+	sendPaid(t, c, request{key: key})
+	before := c.countEffects(t)
 	a := c.send(request{key: other})
-	return a.ok() && c.effects(t) == before
+	return a.isSuccess() && c.countEffects(t) == before
 }
 
 func cutsKeys(t *testing.T, c *client) string {
@@ -308,11 +308,11 @@ func foldsAccents(t *testing.T, c *client) string {
 func comparesAmount(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	paid(t, c, request{key: key, body: `{"amount":500,"to":"ann"}`})
-	if a := c.send(request{key: key, body: `{"amount":700,"to":"ann"}`}); a.ok() {
+	sendPaid(t, c, request{key: key, body: `{"amount":500,"to":"ann"}`})
+	if a := c.send(request{key: key, body: `{"amount":700,"to":"ann"}`}); a.isSuccess() {
 		return "" // it compares nothing
 	}
-	if a := c.send(request{key: key, body: `{"amount":500,"to":"bob"}`}); a.ok() {
+	if a := c.send(request{key: key, body: `{"amount":500,"to":"bob"}`}); a.isSuccess() {
 		return fmt.Sprintf("a body with another member is answered with %d", a.status)
 	}
 	return ""
@@ -321,10 +321,10 @@ func comparesAmount(t *testing.T, c *client) string {
 func replaysEightTimes(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	paid(t, c, request{key: key})
-	before := c.effects(t)
+	sendPaid(t, c, request{key: key})
+	before := c.countEffects(t)
 	for i := range 9 {
-		if c.send(request{key: key}); c.effects(t) != before {
+		if c.send(request{key: key}); c.countEffects(t) != before {
 			return fmt.Sprintf("duplicate %d has an effect", i+1)
 		}
 	}
@@ -334,12 +334,12 @@ func replaysEightTimes(t *testing.T, c *client) string {
 func keepsEightAnswers(t *testing.T, c *client) string {
 	t.Helper()
 	key := c.newKey()
-	paid(t, c, request{key: key})
+	sendPaid(t, c, request{key: key})
 	for range 8 {
-		paid(t, c, request{key: c.newKey()})
+		sendPaid(t, c, request{key: c.newKey()})
 	}
-	before := c.effects(t)
-	if c.send(request{key: key}); c.effects(t) != before {
+	before := c.countEffects(t)
+	if c.send(request{key: key}); c.countEffects(t) != before {
 		return "after eight newer keys the request has another effect"
 	}
 	return ""

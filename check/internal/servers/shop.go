@@ -16,7 +16,7 @@ type slot struct{ caller, route, key string }
 
 // stored is an answer with the request that it belongs to.
 type stored struct {
-	answer
+	storedAnswer
 	digest  [sha256.Size]byte
 	at      time.Time
 	replays int
@@ -33,8 +33,8 @@ type shopDisk struct {
 	recent  []slot // the slots of answers, the oldest first
 }
 
-// keep stores an answer. It is called under the lock.
-func (d *shopDisk) keep(at slot, a stored) {
+// storeAnswer stores an answer. It is called under the lock.
+func (d *shopDisk) storeAnswer(at slot, a stored) {
 	d.answers[at] = a
 	d.recent = append(d.recent, at)
 	if most := d.faults.keepsAtMost; most > 0 && len(d.recent) > most {
@@ -43,9 +43,9 @@ func (d *shopDisk) keep(at slot, a stored) {
 	}
 }
 
-// replaying counts a replay of the answer at a slot, and forgets an answer that was replayed often
-// enough. It is called under the lock.
-func (d *shopDisk) replaying(at slot, a stored) {
+// countReplay counts a replay of the answer at a slot, and forgets an answer that was replayed
+// often enough. It is called under the lock.
+func (d *shopDisk) countReplay(at slot, a stored) {
 	a.replays++
 	d.answers[at] = a
 	if most := d.faults.replaysAtMost; most > 0 && a.replays == most {
@@ -53,17 +53,17 @@ func (d *shopDisk) replaying(at slot, a stored) {
 	}
 }
 
-func (d *shopDisk) boot(p *process) (http.Handler, error) {
+func (d *shopDisk) newHandler(p *process) (http.Handler, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.faults.forgetsAtRestart {
 		d.answers = map[slot]stored{}
 	}
 	s := &shop{process: p, disk: d, faults: d.faults, running: map[slot][sha256.Size]byte{}, early: make(chan struct{}, 1)}
-	return routes(s.serve), nil
+	return newRoutes(s.serveOrder), nil
 }
 
-func (d *shopDisk) total() (int64, error) {
+func (d *shopDisk) countEffects() (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.effects, nil
@@ -89,52 +89,52 @@ func (s *shop) awaitComing() {
 	}
 }
 
-func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
+func (s *shop) serveOrder(w http.ResponseWriter, r *http.Request) {
 	s.coming.Add(1)
 	lookedUp := sync.OnceFunc(func() { s.coming.Add(-1) })
 	defer lookedUp()
 	if s.faults.takesFirstKey && len(r.Header["Idempotency-Key"]) > 1 {
 		r.Header["Idempotency-Key"] = r.Header["Idempotency-Key"][:1]
 	}
-	o, no := read(r)
+	o, no := readOrder(r)
 	switch {
 	case no != nil && no.status == http.StatusUnauthorized:
-		s.stranger(w, r, no)
+		s.serveStranger(w, r, no)
 		return
 	case no != nil:
-		refuse(w, no)
+		writeRefusal(w, no)
 		return
 	case o.key == "":
-		refuse(w, &refused{status: http.StatusBadRequest, why: "send a key in Idempotency-Key"})
+		writeRefusal(w, &refusal{status: http.StatusBadRequest, why: "send a key in Idempotency-Key"})
 		return
 	}
-	if no := o.early(); no != nil {
-		refuse(w, no)
+	if no := o.earlyRefusal(); no != nil {
+		writeRefusal(w, no)
 		return
 	}
 	at := s.slotOf(o)
 	if s.faults.comparesAmount {
 		o.digest = sha256.Sum256(strconv.AppendInt(nil, o.amount, 10))
 	}
-	switch first, runs := s.claim(at, o.digest, lookedUp); {
+	switch first, runs := s.claimKey(at, o.digest, lookedUp); {
 	case first != nil:
-		s.duplicate(w, o, first)
+		s.serveDuplicate(w, o, first)
 	case runs == nil:
-		s.first(w, at, o)
+		s.serveFirst(w, at, o)
 	case *runs != o.digest && !s.faults.forgetsBody:
-		refuse(w, mismatch)
+		writeRefusal(w, mismatch)
 	case s.faults.answersEarly:
-		placeholder.send(w, nil)
+		placeholder.writeTo(w, nil)
 		s.tellEarly()
 	default:
-		refuse(w, &refused{status: http.StatusConflict, why: "the first request with this key still runs", later: true})
+		writeRefusal(w, &refusal{status: http.StatusConflict, why: "the first request with this key still runs", later: true})
 	}
 }
 
 // placeholder is the answer of a shop that answers too early.
-var placeholder = answer{http.StatusOK, http.Header{"Content-Type": {"application/json"}}, "{}\n"}
+var placeholder = storedAnswer{http.StatusOK, http.Header{"Content-Type": {"application/json"}}, "{}\n"}
 
-var mismatch = &refused{status: http.StatusUnprocessableEntity, why: "this key was sent with another body"}
+var mismatch = &refusal{status: http.StatusUnprocessableEntity, why: "this key was sent with another body"}
 
 func (s *shop) slotOf(o *order) slot {
 	at := slot{o.caller, o.route, o.key}
@@ -144,12 +144,12 @@ func (s *shop) slotOf(o *order) slot {
 	if s.faults.forgetsRoute {
 		at.route = ""
 	}
-	at.key = s.faults.equated(at.key)
+	at.key = s.faults.equatedKey(at.key)
 	return at
 }
 
-// equated returns the key that a shop takes in place of this one.
-func (f *faults) equated(key string) string {
+// equatedKey returns the key that a shop takes in place of this one.
+func (f *faults) equatedKey(key string) string {
 	if f.foldsCase {
 		key = strings.ToLower(key)
 	}
@@ -165,16 +165,17 @@ func (f *faults) equated(key string) string {
 	return key
 }
 
-// claim looks the key up and takes it if it is new. It returns the stored answer, or the digest of
-// the request that runs, or neither. With a window, it does not look again before it takes the key.
-func (s *shop) claim(at slot, digest [sha256.Size]byte, lookedUp func()) (first *stored, runs *[sha256.Size]byte) {
+// claimKey looks the key up and takes it if it is new. It returns the stored answer, or the digest
+// of the request that runs, or neither. With a window, it does not look again before it takes the
+// key.
+func (s *shop) claimKey(at slot, digest [sha256.Size]byte, lookedUp func()) (first *stored, runs *[sha256.Size]byte) {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
-	first, runs = s.look(at)
+	first, runs = s.lookupKey(at)
 	lookedUp()
 	if first != nil || runs != nil {
 		if first != nil && first.digest == digest {
-			s.disk.replaying(at, *first)
+			s.disk.countReplay(at, *first)
 		}
 		return first, runs
 	}
@@ -188,8 +189,8 @@ func (s *shop) claim(at slot, digest [sha256.Size]byte, lookedUp func()) (first 
 	return nil, nil
 }
 
-// look is called under the disk's lock.
-func (s *shop) look(at slot) (first *stored, runs *[sha256.Size]byte) {
+// lookupKey is called under the disk's lock.
+func (s *shop) lookupKey(at slot) (first *stored, runs *[sha256.Size]byte) {
 	if digest, is := s.running[at]; is {
 		return nil, &digest
 	}
@@ -203,13 +204,13 @@ func (s *shop) look(at slot) (first *stored, runs *[sha256.Size]byte) {
 	return nil, nil
 }
 
-// first does the work of an order.
-func (s *shop) first(w http.ResponseWriter, at slot, o *order) {
+// serveFirst does the work of an order.
+func (s *shop) serveFirst(w http.ResponseWriter, at slot, o *order) {
 	s.disk.mu.Lock()
 	s.disk.orders++
-	a := receipt(o, s.disk.orders)
+	a := receiptFor(o, s.disk.orders)
 	if s.faults.successFirst {
-		s.disk.keep(at, stored{answer: a, digest: o.digest, at: time.Now()})
+		s.disk.storeAnswer(at, stored{storedAnswer: a, digest: o.digest, at: time.Now()})
 	}
 	s.disk.mu.Unlock()
 
@@ -217,7 +218,7 @@ func (s *shop) first(w http.ResponseWriter, at slot, o *order) {
 	case <-s.early: // it belongs to a burst of before
 	default:
 	}
-	no := o.work()
+	no := o.doWork()
 	if s.faults.answersEarly {
 		s.awaitComing()
 		select {
@@ -225,13 +226,13 @@ func (s *shop) first(w http.ResponseWriter, at slot, o *order) {
 		case <-time.After(earlyWait):
 		}
 	}
-	err := s.process.act(func() error {
+	err := s.process.runUnlessKilled(func() error {
 		s.disk.mu.Lock()
 		defer s.disk.mu.Unlock()
 		delete(s.running, at)
 		if no == nil {
 			s.disk.effects++
-			s.disk.keep(at, stored{answer: a, digest: o.digest, at: time.Now()})
+			s.disk.storeAnswer(at, stored{storedAnswer: a, digest: o.digest, at: time.Now()})
 		}
 		return nil
 	})
@@ -239,9 +240,9 @@ func (s *shop) first(w http.ResponseWriter, at slot, o *order) {
 	case err != nil:
 		panic(http.ErrAbortHandler)
 	case no != nil:
-		refuse(w, no)
+		writeRefusal(w, no)
 	default:
-		a.send(w, nil)
+		a.writeTo(w, nil)
 	}
 }
 
@@ -256,37 +257,37 @@ func (s *shop) tellEarly() {
 	}
 }
 
-// duplicate answers a request whose key has an answer.
-func (s *shop) duplicate(w http.ResponseWriter, o *order, first *stored) {
+// serveDuplicate answers a request whose key has an answer.
+func (s *shop) serveDuplicate(w http.ResponseWriter, o *order, first *stored) {
 	if first.digest != o.digest && !s.faults.forgetsBody {
 		s.refuseShowing(w, mismatch, first)
 		return
 	}
 	if s.faults.refusesDuplicates {
-		refuse(w, &refused{status: http.StatusConflict, why: "this key was used before"})
+		writeRefusal(w, &refusal{status: http.StatusConflict, why: "this key was used before"})
 		return
 	}
-	s.replay(w, first)
+	s.writeReplay(w, first)
 }
 
-func (s *shop) replay(w http.ResponseWriter, first *stored) {
-	a := first.answer
+func (s *shop) writeReplay(w http.ResponseWriter, first *stored) {
+	a := first.storedAnswer
 	a.header = a.header.Clone()
 	delete(a.header, "Set-Cookie")
 	if s.faults.losesHeader {
 		a.header = http.Header{"Content-Type": a.header["Content-Type"]}
 	}
-	a.send(w, http.Header{"Idempotency-Replayed": {"true"}})
+	a.writeTo(w, http.Header{"Idempotency-Replayed": {"true"}})
 }
 
-// stranger answers a request without credentials, or with unknown ones.
-func (s *shop) stranger(w http.ResponseWriter, r *http.Request, no *refused) {
+// serveStranger answers a request without credentials, or with unknown ones.
+func (s *shop) serveStranger(w http.ResponseWriter, r *http.Request, no *refusal) {
 	var first *stored
-	if k, bad := key(r.Header); bad == nil && (s.faults.leaks || s.faults.trustsStrangers) {
+	if k, bad := readKey(r.Header); bad == nil && (s.faults.leaks || s.faults.trustsStrangers) {
 		first = s.ofAnyone(r.URL.Path[1:], k)
 	}
 	if first != nil && s.faults.trustsStrangers && r.Header.Get("Authorization") == "" {
-		s.replay(w, first)
+		s.writeReplay(w, first)
 		return
 	}
 	s.refuseShowing(w, no, first)
@@ -297,7 +298,7 @@ func (s *shop) ofAnyone(route, key string) *stored {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	for _, caller := range callers {
-		if first, _ := s.look(slot{caller, route, key}); first != nil {
+		if first, _ := s.lookupKey(slot{caller, route, key}); first != nil {
 			return first
 		}
 	}
@@ -305,9 +306,9 @@ func (s *shop) ofAnyone(route, key string) *stored {
 }
 
 // refuseShowing refuses. A shop that leaks shows the first answer in the refusal.
-func (s *shop) refuseShowing(w http.ResponseWriter, no *refused, first *stored) {
+func (s *shop) refuseShowing(w http.ResponseWriter, no *refusal, first *stored) {
 	if !s.faults.leaks || first == nil {
-		refuse(w, no)
+		writeRefusal(w, no)
 		return
 	}
 	w.Header().Set("Content-Type", "application/problem+json")

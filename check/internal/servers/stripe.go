@@ -19,7 +19,7 @@ type stripeDisk struct {
 
 // finished is an answer with the route and the body that it belongs to.
 type finished struct {
-	answer
+	storedAnswer
 	route  string
 	digest [sha256.Size]byte
 	until  time.Time
@@ -27,7 +27,7 @@ type finished struct {
 
 func openStripe(string) (disk, error) { return &stripeDisk{answers: map[string]finished{}}, nil }
 
-func (d *stripeDisk) total() (int64, error) {
+func (d *stripeDisk) countEffects() (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.effects, nil
@@ -35,9 +35,9 @@ func (d *stripeDisk) total() (int64, error) {
 
 func (d *stripeDisk) Close() error { return nil }
 
-func (d *stripeDisk) boot(p *process) (http.Handler, error) {
+func (d *stripeDisk) newHandler(p *process) (http.Handler, error) {
 	s := &stripeShop{process: p, disk: d, running: map[string]bool{}}
-	return routes(s.serve), nil
+	return newRoutes(s.serveOrder), nil
 }
 
 type stripeShop struct {
@@ -53,50 +53,50 @@ type stripeError struct {
 	Message string `json:"message"`
 }
 
-func (e stripeError) answer(status int) answer {
+func (e stripeError) toAnswer(status int) storedAnswer {
 	body, _ := json.Marshal(map[string]stripeError{"error": e}) // strings only: cannot fail
-	return answer{status, http.Header{"Content-Type": {"application/json"}}, string(body) + "\n"}
+	return storedAnswer{status, http.Header{"Content-Type": {"application/json"}}, string(body) + "\n"}
 }
 
-func refusedLikeStripe(no *refused) answer {
+func refusedLikeStripe(no *refusal) storedAnswer {
 	kind := "invalid_request_error"
 	if no.status >= http.StatusInternalServerError {
 		kind = "api_error"
 	}
-	return stripeError{Type: kind, Message: no.why}.answer(no.status)
+	return stripeError{Type: kind, Message: no.why}.toAnswer(no.status)
 }
 
-func (s *stripeShop) serve(w http.ResponseWriter, r *http.Request) {
-	o, no := read(r)
+func (s *stripeShop) serveOrder(w http.ResponseWriter, r *http.Request) {
+	o, no := readOrder(r)
 	if no == nil {
-		no = o.early()
+		no = o.earlyRefusal()
 	}
 	if no != nil {
-		refusedLikeStripe(no).send(w, nil)
+		refusedLikeStripe(no).writeTo(w, nil)
 		return
 	}
 	if o.key == "" {
-		s.run(o, nil).send(w, nil)
+		s.runOrder(o, nil).writeTo(w, nil)
 		return
 	}
 	echo := http.Header{"Idempotency-Key": {o.key}}
-	switch first, begun := s.claim(o); {
+	switch first, begun := s.claimKey(o); {
 	case begun:
-		s.run(o, s.keep).send(w, echo)
+		s.runOrder(o, s.storeAnswer).writeTo(w, echo)
 	case first == nil:
 		stripeError{"idempotency_error", "idempotency_key_in_use", "another request with this key runs"}.
-			answer(http.StatusConflict).send(w, echo)
+			toAnswer(http.StatusConflict).writeTo(w, echo)
 	case first.route != o.route || first.digest != o.digest:
 		stripeError{Type: "idempotency_error", Message: "this key was used with other parameters"}.
-			answer(http.StatusBadRequest).send(w, echo)
+			toAnswer(http.StatusBadRequest).writeTo(w, echo)
 	default:
 		echo.Set("Idempotent-Replayed", "true")
-		first.send(w, echo)
+		first.writeTo(w, echo)
 	}
 }
 
-// claim begins the request, or returns the first answer, or nil while the first request runs.
-func (s *stripeShop) claim(o *order) (first *finished, begun bool) {
+// claimKey begins the request, or returns the first answer, or nil while the first request runs.
+func (s *stripeShop) claimKey(o *order) (first *finished, begun bool) {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	name := o.caller + " " + o.key
@@ -110,12 +110,12 @@ func (s *stripeShop) claim(o *order) (first *finished, begun bool) {
 	return nil, true
 }
 
-// run works and returns the answer, whatever its status. keep, if not nil, is called in the step in
-// which the order takes effect.
-func (s *stripeShop) run(o *order, keep func(*order, answer)) answer {
-	no := o.work()
-	var a answer
-	err := s.process.act(func() error {
+// runOrder works and returns the answer, whatever its status. keep, if not nil, is called in the
+// step in which the order takes effect.
+func (s *stripeShop) runOrder(o *order, keep func(*order, storedAnswer)) storedAnswer {
+	no := o.doWork()
+	var a storedAnswer
+	err := s.process.runUnlessKilled(func() error {
 		s.disk.mu.Lock()
 		defer s.disk.mu.Unlock()
 		if no != nil {
@@ -123,7 +123,7 @@ func (s *stripeShop) run(o *order, keep func(*order, answer)) answer {
 		} else {
 			s.disk.orders++
 			s.disk.effects++
-			a = receipt(o, s.disk.orders)
+			a = receiptFor(o, s.disk.orders)
 		}
 		if keep != nil {
 			keep(o, a)
@@ -136,8 +136,8 @@ func (s *stripeShop) run(o *order, keep func(*order, answer)) answer {
 	return a
 }
 
-// keep is called under the disk's lock.
-func (s *stripeShop) keep(o *order, a answer) {
+// storeAnswer is called under the disk's lock.
+func (s *stripeShop) storeAnswer(o *order, a storedAnswer) {
 	name := o.caller + " " + o.key
 	delete(s.running, name)
 	s.disk.answers[name] = finished{a, o.route, o.digest, time.Now().Add(promised)}

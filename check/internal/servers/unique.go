@@ -38,53 +38,53 @@ func openDatabase(dir, statement string) (*sql.DB, error) {
 	return db, nil
 }
 
-func (d *uniqueDisk) total() (n int64, err error) {
+func (d *uniqueDisk) countEffects() (n int64, err error) {
 	err = d.db.QueryRow("SELECT count(*) FROM orders").Scan(&n) //nolint:noctx // one row of a local file
 	return n, err
 }
 
 func (d *uniqueDisk) Close() error { return d.db.Close() }
 
-func (d *uniqueDisk) boot(p *process) (http.Handler, error) {
-	return routes(func(w http.ResponseWriter, r *http.Request) { d.serve(p, w, r) }), nil
+func (d *uniqueDisk) newHandler(p *process) (http.Handler, error) {
+	return newRoutes(func(w http.ResponseWriter, r *http.Request) { d.serveOrder(p, w, r) }), nil
 }
 
-func (d *uniqueDisk) serve(p *process, w http.ResponseWriter, r *http.Request) {
-	o, no := read(r)
+func (d *uniqueDisk) serveOrder(p *process, w http.ResponseWriter, r *http.Request) {
+	o, no := readOrder(r)
 	if no == nil && o.key == "" {
-		no = &refused{status: http.StatusBadRequest, why: "send a key in Idempotency-Key"}
+		no = &refusal{status: http.StatusBadRequest, why: "send a key in Idempotency-Key"}
 	}
 	if no == nil {
-		no = o.early()
+		no = o.earlyRefusal()
 	}
 	if no == nil {
-		no = o.work()
+		no = o.doWork()
 	}
 	if no != nil {
-		refuse(w, no)
+		writeRefusal(w, no)
 		return
 	}
 	var id int64
 	var same bool
-	err := p.act(func() (err error) {
-		id, same, err = d.insert(o)
+	err := p.runUnlessKilled(func() (err error) {
+		id, same, err = d.insertOrder(o)
 		return err
 	})
 	switch {
 	case errors.Is(err, errKilled):
 		panic(http.ErrAbortHandler)
 	case err != nil:
-		refuse(w, &refused{status: http.StatusInternalServerError, why: "the database does not answer"})
+		writeRefusal(w, &refusal{status: http.StatusInternalServerError, why: "the database does not answer"})
 	case !same:
-		refuse(w, &refused{status: http.StatusConflict, why: "an order with this number has another content"})
+		writeRefusal(w, &refusal{status: http.StatusConflict, why: "an order with this number has another content"})
 	default:
-		receipt(o, id).send(w, nil)
+		receiptFor(o, id).writeTo(w, nil)
 	}
 }
 
-// insert writes the order, or finds the row with its key. same reports whether the row has the
+// insertOrder writes the order, or finds the row with its key. same reports whether the row has the
 // same content.
-func (d *uniqueDisk) insert(o *order) (id int64, same bool, err error) {
+func (d *uniqueDisk) insertOrder(o *order) (id int64, same bool, err error) {
 	const insert = `INSERT INTO orders (caller, route, key, digest) VALUES (?, ?, ?, ?)
 		ON CONFLICT (caller, route, key) DO NOTHING`
 	if _, err := d.db.Exec(insert, o.caller, o.route, o.key, o.digest[:]); err != nil { //nolint:noctx // a client that hangs up stops nothing

@@ -14,8 +14,8 @@ local all = {
   ["tenant-missing"] = {403, "The caller is not known", "Log in, and send the request again with the same key. Nothing was done."},
   ["in-progress"] = {409, "The first request with this key is still being worked on", "Ask again with the same key after Retry-After."},
   ["already-done"] = {409, "This was done before", "This request did nothing. Look up what the first one made."},
-  ["outcome-unknown"] = {409, "Nobody knows whether the first request with this key took effect",
-    "It is not run again. Find out what became of it before you send it with a new key."},
+  ["outcome-unknown"] = {409, "It is unknown whether the first request with this key took effect",
+    "It is not run again. Find out its outcome before you send it with a new key."},
   ["caller-ambiguous"] = {400, "This request names its caller in two ways", "Send one credential, once. Nothing was done."},
   ["cookies-changed"] = {409, "This key was used with other cookies", "Callers without a credential are told apart by their cookies. Send the " ..
     "retry with the cookies of the first request. The operator of this service can name those that count (binding). Nothing was done."},

@@ -1,4 +1,4 @@
--- Made of redisstore/lua by UPDATE=1 go test -run TestScriptsOfNginx ./redisstore; not changed by hand. The digests are those of the
+-- Made of stores/redisstore/lua by UPDATE=1 go test -run TestScriptsOfNginx ./redisstore; not changed by hand. The digests are those of the
 -- scripts in Go, which store.lua compares.
 local head = [==[
 local clock = redis.call('TIME')

@@ -23,7 +23,7 @@ func main() {
 	if *create {
 		err = makeKeys(*folder)
 	} else {
-		err = send(context.Background(), *folder, *shop, *order, *times, *forge)
+		err = sendAll(context.Background(), *folder, *shop, *order, *times, *forge)
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// send sends the notification of each provider, and prints the answers.
-func send(ctx context.Context, folder, shop, order string, times int, forge bool) error {
+// sendAll sends the notification of each provider, and prints the answers.
+func sendAll(ctx context.Context, folder, shop, order string, times int, forge bool) error {
 	for path, make := range map[string]func(folder, order string) (body string, h http.Header, err error){
-		"/notify/alipay": alipay, "/notify/wechatpay": wechatPay, "/webhooks/stripe": stripe,
+		"/notify/alipay": alipayNotification, "/notify/wechatpay": wechatPay, "/webhooks/stripe": stripeNotification,
 	} {
 		for range times {
 			body, h, err := make(folder, order)
@@ -21,7 +21,7 @@ func send(ctx context.Context, folder, shop, order string, times int, forge bool
 			if forge {
 				body = strings.Replace(body, "notify-", "notify-other-", 1)
 			}
-			if err := post(ctx, shop+path, body, h); err != nil {
+			if err := postNotification(ctx, shop+path, body, h); err != nil {
 				return err
 			}
 		}
@@ -29,8 +29,8 @@ func send(ctx context.Context, folder, shop, order string, times int, forge bool
 	return nil
 }
 
-// post sends a notification, and prints the answer.
-func post(ctx context.Context, url, body string, h http.Header) error {
+// postNotification sends a notification, and prints the answer.
+func postNotification(ctx context.Context, url, body string, h http.Header) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return err

@@ -44,8 +44,8 @@ func makeKeys(folder string) error {
 	return errors.Join(errs...)
 }
 
-// sign returns the signature of text by a private key.
-func sign(folder, name, text string) (string, error) {
+// signText returns the signature of text by a private key.
+func signText(folder, name, text string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(folder, name+".private")) //nolint:gosec // the user names the folder
 	if err != nil {
 		return "", err
@@ -59,9 +59,9 @@ func sign(folder, name, text string) (string, error) {
 	return base64.StdEncoding.EncodeToString(signature), err
 }
 
-func alipay(folder, order string) (string, http.Header, error) {
+func alipayNotification(folder, order string) (string, http.Header, error) {
 	now := time.Now().In(time.FixedZone("UTC+8", 8*60*60)).Format(time.DateTime)
-	signature, err := sign(folder, "alipay", fmt.Sprintf("notify_id=notify-%s&notify_time=%s&out_trade_no=a%s&trade_status=TRADE_SUCCESS", order, now, order))
+	signature, err := signText(folder, "alipay", fmt.Sprintf("notify_id=notify-%s&notify_time=%s&out_trade_no=a%s&trade_status=TRADE_SUCCESS", order, now, order))
 	form := url.Values{
 		"notify_id": {"notify-" + order}, "notify_time": {now}, "out_trade_no": {"a" + order}, "trade_status": {"TRADE_SUCCESS"},
 		"sign_type": {"RSA2"}, "sign": {signature},
@@ -91,14 +91,14 @@ func wechatPay(folder, order string) (string, http.Header, error) {
 		return "", nil, err
 	}
 	at := fmt.Sprint(time.Now().Unix())
-	signature, err := sign(folder, "wechatpay", at+"\nNONCE\n"+string(body)+"\n")
+	signature, err := signText(folder, "wechatpay", at+"\nNONCE\n"+string(body)+"\n")
 	return string(body), http.Header{
 		"Content-Type": {"application/json"}, "Wechatpay-Timestamp": {at}, "Wechatpay-Nonce": {"NONCE"},
 		"Wechatpay-Serial": {"SERIAL1"}, "Wechatpay-Signature": {signature},
 	}, err
 }
 
-func stripe(folder, order string) (string, http.Header, error) {
+func stripeNotification(folder, order string) (string, http.Header, error) {
 	secret, err := os.ReadFile(filepath.Join(folder, "stripe.secret")) //nolint:gosec // the user names the folder
 	body := fmt.Sprintf(`{"id":"notify-%s","type":"checkout.session.completed","data":{"object":{"client_reference_id":"s%s","payment_status":"paid"}}}`, order, order)
 	at := time.Now().Unix()

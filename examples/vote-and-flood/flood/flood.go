@@ -22,15 +22,15 @@ type flood struct {
 	answers map[string]int // how often each came
 }
 
-// run sends requests until all are sent or ctx has ended.
-func (f *flood) run(ctx context.Context, requests, workers int) {
+// sendAll sends requests until all are sent or ctx has ended.
+func (f *flood) sendAll(ctx context.Context, requests, workers int) {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
 	numbers := make(chan int)
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
 			for n := range numbers {
-				answer := f.vote(ctx, client, n)
+				answer := f.sendVote(ctx, client, n)
 				f.mu.Lock()
 				f.answers[answer]++
 				f.mu.Unlock()
@@ -44,8 +44,8 @@ func (f *flood) run(ctx context.Context, requests, workers int) {
 	group.Wait()
 }
 
-// vote sends the request with this number, and returns what the answer says.
-func (f *flood) vote(ctx context.Context, client *http.Client, n int) string {
+// sendVote sends the request with this number, and returns what the answer says.
+func (f *flood) sendVote(ctx context.Context, client *http.Client, n int) string {
 	poll := f.poll
 	if strings.Contains(poll, "%d") {
 		poll = strings.ReplaceAll(poll, "%d", fmt.Sprint(n))

@@ -27,7 +27,7 @@ func main() {
 		log.Fatal("-voters and -workers: at least 1")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	f.run(ctx, *requests, *workers)
+	f.sendAll(ctx, *requests, *workers)
 	stop()
 	for _, answer := range slices.Sorted(maps.Keys(f.answers)) {
 		fmt.Printf("%7d %s\n", f.answers[answer], answer)

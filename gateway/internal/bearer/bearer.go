@@ -2,8 +2,6 @@
 package bearer
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,8 +27,9 @@ type Options struct {
 	Claim string
 }
 
-// signing are the algorithms with public keys; "none" and shared secrets are not among them.
-var signing = []jose.SignatureAlgorithm{
+// signatureAlgorithms are the algorithms with public keys; "none" and shared secrets are not among
+// them.
+var signatureAlgorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
@@ -50,40 +49,40 @@ func New(o Options) (func(*http.Request) (string, error), error) {
 	if err != nil {
 		return nil, fmt.Errorf("jwt: jwks: %w", err)
 	}
-	return (&tenant{options: o, keys: keys}).of, nil
+	return (&verifier{options: o, keys: keys}).nameCaller, nil
 }
 
-type tenant struct {
+type verifier struct {
 	options Options
 	keys    *keySet
 }
 
-// of names the caller of a request.
-func (t *tenant) of(r *http.Request) (string, error) {
+// nameCaller names the caller of a request.
+func (t *verifier) nameCaller(r *http.Request) (string, error) {
 	lines := r.Header["Authorization"]
 	if len(lines) == 0 {
-		return "", unauthorized("", errors.New("no token"))
+		return "", unauthorizedProblem("", errors.New("no token"))
 	}
 	scheme, token, _ := strings.Cut(lines[0], " ")
 	token = strings.TrimLeft(token, " ")
 	if len(lines) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > mostToken {
-		return "", unauthorized("invalid_token", errors.New("no bearer token, or two"))
+		return "", unauthorizedProblem("invalid_token", errors.New("no bearer token, or two"))
 	}
-	who, err := t.verify(r, token)
+	who, err := t.verifyToken(r, token)
 	if p := (*httpidem.Problem)(nil); err != nil && !errors.As(err, &p) {
-		return "", unauthorized("invalid_token", err)
+		return "", unauthorizedProblem("invalid_token", err)
 	}
 	return who, err
 }
 
-// verify returns the caller that a token names. Its errors contain no part of the token.
-func (t *tenant) verify(r *http.Request, token string) (string, error) {
-	parsed, err := jwt.ParseSigned(token, signing)
+// verifyToken returns the caller that a token names. Its errors contain no part of the token.
+func (t *verifier) verifyToken(r *http.Request, token string) (string, error) {
+	parsed, err := jwt.ParseSigned(token, signatureAlgorithms)
 	if err != nil || len(parsed.Headers) != 1 {
 		return "", errors.New("this is no token with one signature of a public key")
 	}
 	head := parsed.Headers[0]
-	key, err := t.keys.find(r.Context(), head.KeyID)
+	key, err := t.keys.findKey(r.Context(), head.KeyID)
 	switch {
 	case err != nil:
 		return "", httpidem.NewProblem("issuer-unavailable", err).WithRetryAfter(time.Second)
@@ -118,30 +117,16 @@ func (t *tenant) verify(r *http.Request, token string) (string, error) {
 	if name == "" {
 		name = "sub"
 	}
-	who, ok := scalarClaim(all[name])
+	who, ok := httpidem.VerifiedTenant(claims.Issuer, all[name])
 	if !ok {
-		return "", errors.New("the token names nobody")
+		return "", errors.New("the token names no caller")
 	}
-	sum := sha256.Sum256([]byte(claims.Issuer + "\x00" + who))
-	return "jwt:" + hex.EncodeToString(sum[:]), nil
+	return who, nil
 }
 
-// scalarClaim returns a claim that is a text or a number.
-func scalarClaim(raw json.RawMessage) (string, bool) {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return "t:" + text, text != ""
-	}
-	var number json.Number
-	if json.Unmarshal(raw, &number) != nil || number == "" {
-		return "", false
-	}
-	return "n:" + number.String(), true
-}
-
-// unauthorized returns the answer to a request without a valid token. Only its cause has the
+// unauthorizedProblem returns the answer to a request without a valid token. Only its cause has the
 // reason; clients do not see it.
-func unauthorized(code string, cause error) error {
+func unauthorizedProblem(code string, cause error) error {
 	p := httpidem.NewProblem("tenant-missing", cause).WithStatus(http.StatusUnauthorized)
 	p.Challenge = "Bearer"
 	if code != "" {

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,8 +25,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 const issuerName = "https://login.example"
@@ -130,6 +133,9 @@ func TestJWT(t *testing.T) {
 	ann, err := who(bearer("Bearer " + good))
 	assert.NoError(t, err, "a good token")
 	assert.True(t, strings.HasPrefix(ann, "jwt:") && !strings.Contains(ann, "ann"), "the tenant is %q", ann)
+	name, err := httpidem.ParseCallerName("jwt:" + issuerName + "|ann")
+	assert.NoError(t, err, "the name of the caller")
+	assert.True(t, slices.Contains(name.Tenants(retrysafe.New(memstore.New(nil), nil)), ann), "a person finds the records of a verified caller by its name")
 	for name, text := range map[string]string{
 		"refreshed": signed(t, jose.EdDSA, "k1", private, claims("iat", 5, "exp", time.Now().Add(2*time.Hour).Unix())),
 		"RSA":       signed(t, jose.RS256, "k2", rsaKey, claims()), "PSS": signed(t, jose.PS256, "k2", rsaKey, claims()),
@@ -195,9 +201,9 @@ func TestJWTKeys(t *testing.T) {
 	assert.NoError(t, err, "keys")
 	now := time.Now()
 	keys.now = func() time.Time { return now }
-	who := &tenant{options: Options{Issuer: issuerName}, keys: keys}
+	who := &verifier{options: Options{Issuer: issuerName}, keys: keys}
 	ask := func(id string, key any, more ...any) int {
-		_, err := who.of(bearer("Bearer " + signed(t, jose.EdDSA, id, key, claims(append([]any{"exp", now.Add(time.Hour).Unix()}, more...)...))))
+		_, err := who.nameCaller(bearer("Bearer " + signed(t, jose.EdDSA, id, key, claims(append([]any{"exp", now.Add(time.Hour).Unix()}, more...)...))))
 		return told(err)
 	}
 	for range 3 {
@@ -237,7 +243,7 @@ func TestJWTKeys(t *testing.T) {
 func keysAsking(s *keySet) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asking != nil
+	return s.refreshing != nil
 }
 
 func TestJWTConfig(t *testing.T) {
@@ -291,9 +297,9 @@ func FuzzJWT(f *testing.F) {
 	f.Add("e30.e30.AA")
 	f.Add(`{"payload":"e30","signatures":[]}`)
 	f.Add("eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbm4ifQ.")
-	who := &tenant{options: Options{Issuer: issuerName}, keys: &keySet{keys: []jose.JSONWebKey{{Key: public}}, now: time.Now}}
+	who := &verifier{options: Options{Issuer: issuerName}, keys: &keySet{keys: []jose.JSONWebKey{{Key: public}}, now: time.Now}}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := who.of(bearer("Bearer " + text))
+		got, err := who.nameCaller(bearer("Bearer " + text))
 		assert.True(t, err != nil && got == "", "taken: %q", text)
 	})
 }

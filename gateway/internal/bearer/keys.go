@@ -33,11 +33,11 @@ type keySet struct {
 	client  *http.Client
 	now     func() time.Time
 
-	mu      sync.Mutex
-	keys    []jose.JSONWebKey
-	fetched time.Time // when keys were fetched
-	tried   time.Time
-	asking  chan struct{} // closed when the current fetch has ended
+	mu         sync.Mutex
+	keys       []jose.JSONWebKey
+	fetched    time.Time // when keys were fetched
+	tried      time.Time
+	refreshing chan struct{} // closed when the current fetch has ended
 }
 
 // newKeySet reads a file at once. It does not fetch an address until the first token arrives.
@@ -54,8 +54,8 @@ func newKeySet(from string) (*keySet, error) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil:
 		return nil, errors.New("jwks is neither a file nor an address such as https://login.example/keys")
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return nil, errors.New("jwks has to be https, or whoever is on the line names every caller")
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return nil, errors.New("jwks has to be https, or anyone on the line could name every caller")
 	}
 	if known, ok := keySets.Load(from); ok {
 		return known.(*keySet), nil //nolint:errcheck // it holds nothing else
@@ -74,7 +74,7 @@ func newKeySet(from string) (*keySet, error) {
 // with the keys that are there.
 var keySets sync.Map
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
@@ -85,7 +85,7 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(text, &set); err != nil {
-		return nil, errors.New("this is no set of keys (RFC 7517): " + notASet(err))
+		return nil, errors.New("this is no set of keys (RFC 7517): " + describeSetError(err))
 	}
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys {
@@ -107,8 +107,8 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// notASet describes an error without its text, which may quote the set.
-func notASet(err error) string {
+// describeSetError describes an error without its text, which may quote the set.
+func describeSetError(err error) string {
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return fmt.Sprintf("no JSON at byte %d", syntax.Offset)
 	}
@@ -117,14 +117,14 @@ func notASet(err error) string {
 
 var errNoKeys = errors.New("the issuer's keys cannot be had")
 
-// find returns the key with an id, or nil if there is none. A token without an id uses the only key
-// there is.
-func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) {
+// findKey returns the key with an id, or nil if there is none. A token without an id uses the only
+// key there is.
+func (s *keySet) findKey(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 	for try := 0; ; try++ {
 		s.mu.Lock()
-		key, age := s.match(id), s.now().Sub(s.fetched)
+		key, age := s.matchKnown(id), s.now().Sub(s.fetched)
 		fresh := s.address == "" || key != nil && age < keysGood
-		if fresh || try > 0 || s.asking == nil && s.now().Sub(s.tried) < keysPause && !s.tried.IsZero() {
+		if fresh || try > 0 || s.refreshing == nil && s.now().Sub(s.tried) < keysPause && !s.tried.IsZero() {
 			usable := s.address == "" || age < keysUsable
 			s.mu.Unlock()
 			if !usable {
@@ -132,11 +132,11 @@ func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) 
 			}
 			return key, nil
 		}
-		if s.asking == nil {
-			s.asking, s.tried = make(chan struct{}), s.now()
-			go s.ask(s.asking)
+		if s.refreshing == nil {
+			s.refreshing, s.tried = make(chan struct{}), s.now()
+			go s.refresh(s.refreshing)
 		}
-		asking := s.asking
+		asking := s.refreshing
 		s.mu.Unlock()
 		if key != nil && age < keysUsable {
 			return key, nil // still usable; the next call may find newer keys
@@ -149,8 +149,8 @@ func (s *keySet) find(ctx context.Context, id string) (*jose.JSONWebKey, error) 
 	}
 }
 
-// match returns a key among those that are known. The caller holds mu.
-func (s *keySet) match(id string) *jose.JSONWebKey {
+// matchKnown returns a key among those that are known. The caller holds mu.
+func (s *keySet) matchKnown(id string) *jose.JSONWebKey {
 	if id == "" && len(s.keys) == 1 {
 		return &s.keys[0]
 	}
@@ -162,15 +162,15 @@ func (s *keySet) match(id string) *jose.JSONWebKey {
 	return nil
 }
 
-// ask fetches the keys. If the answer is unusable, the known keys stay.
-func (s *keySet) ask(done chan struct{}) {
+// refresh fetches the keys. If the answer is unusable, the known keys stay.
+func (s *keySet) refresh(done chan struct{}) {
 	keys, err := s.fetch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
 		s.keys, s.fetched = keys, s.now()
 	}
-	s.asking = nil
+	s.refreshing = nil
 	close(done)
 }
 

@@ -18,16 +18,16 @@ type Addresses struct{ all []address }
 // address is one upstream. Host and port are as in [split]; path has no slash at its end.
 type address struct {
 	host, port, path string
-	bare             bool // the port was left out
+	portOmitted      bool // the port was left out
 }
 
 // Of returns the addresses of upstreams. Their URLs have a scheme and a host.
 func Of(upstreams []*url.URL) *Addresses {
 	a := new(Addresses)
 	for _, u := range upstreams {
-		host, port := split(u.Host)
-		x := address{host: host, port: port, path: strings.TrimRight(u.EscapedPath(), "/"), bare: port == ""}
-		if x.bare {
+		host, port := splitAuthority(u.Host)
+		x := address{host: host, port: port, path: strings.TrimRight(u.EscapedPath(), "/"), portOmitted: port == ""}
+		if x.portOmitted {
 			x.port = portOf(strings.ToLower(u.Scheme))
 		}
 		a.all = append(a.all, x)
@@ -38,8 +38,9 @@ func Of(upstreams []*url.URL) *Addresses {
 // portOf returns the usual port of a scheme.
 func portOf(scheme string) string { return map[string]string{"http": "80", "https": "443"}[scheme] }
 
-// split returns host and port of an authority without user. All names of this machine are one host.
-func split(authority string) (host, port string) {
+// splitAuthority returns host and port of an authority without user. All names of this machine are
+// one host.
+func splitAuthority(authority string) (host, port string) {
 	host = strings.ToLower(authority)
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host, port = host[:i], strings.TrimLeft(host[i+1:], "0")
@@ -57,7 +58,7 @@ func nameOf(host string) string {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if err != nil {
 		var ok bool
-		if addr, ok = numeric(host); !ok {
+		if addr, ok = parseIPv4(host); !ok {
 			return host
 		}
 	}
@@ -67,9 +68,9 @@ func nameOf(host string) string {
 	return addr.String()
 }
 
-// numeric reads an IPv4 address as browsers and the system do: of one to four numbers, each
+// parseIPv4 reads an IPv4 address as browsers and the system do: of one to four numbers, each
 // decimal, octal after 0, or hexadecimal after 0x. The last one fills all bytes that are left.
-func numeric(host string) (_ netip.Addr, ok bool) {
+func parseIPv4(host string) (_ netip.Addr, ok bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
 		return netip.Addr{}, false
@@ -95,20 +96,20 @@ func numeric(host string) (_ netip.Addr, ok bool) {
 	return netip.AddrFrom4([4]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}), true
 }
 
-// find returns the upstream with this authority, or nil. Of several, it is the one whose path is
-// the longest that the URL's path begins with. The scheme is empty if it is that of the client's
-// request. A service may take it from X-Forwarded-Proto, so it need not be the upstream's.
-func (a *Addresses) find(scheme, authority, path string) *address {
-	host, port := split(authority)
+// findUpstream returns the upstream with this authority, or nil. Of several, it is the one whose
+// path is the longest that the URL's path begins with. The scheme is empty if it is that of the
+// client's request. A service may take it from X-Forwarded-Proto, so it need not be the upstream's.
+func (a *Addresses) findUpstream(scheme, authority, path string) *address {
+	host, port := splitAuthority(authority)
 	var best *address
 	longest := -1
 	for i := range a.all {
 		x := &a.all[i]
-		if x.host != host || port != x.port && (port != "" || !x.bare && portOf(scheme) != x.port) {
+		if x.host != host || port != x.port && (port != "" || !x.portOmitted && portOf(scheme) != x.port) {
 			continue
 		}
 		length := 0
-		if _, ok := x.below(path); ok {
+		if _, ok := x.cutPath(path); ok {
 			length = 1 + len(x.path)
 		}
 		if length > longest {
@@ -126,18 +127,18 @@ func (a *Addresses) find(scheme, authority, path string) *address {
 // the client's host. It removes Alt-Svc if that names an upstream.
 func (a *Addresses) Hide(h http.Header, c Client) {
 	for _, name := range []string{"Location", "Content-Location"} {
-		edit(h[name], a.reference)
+		editValues(h[name], a.hideURL)
 	}
-	edit(h["Refresh"], a.refresh)
-	edit(h["Link"], func(v string) string { return editParameter(v, `<"`, "anchor", a.reference) })
-	edit(h["Www-Authenticate"], func(v string) string {
-		return editParameter(v, `"`, "resource_metadata", func(target string) string { return c.absolute(target, a.reference(target)) })
+	editValues(h["Refresh"], a.hideInRefresh)
+	editValues(h["Link"], func(v string) string { return editParameter(v, `<"`, "anchor", a.hideURL) })
+	editValues(h["Www-Authenticate"], func(v string) string {
+		return editParameter(v, `"`, "resource_metadata", func(target string) string { return c.absoluteURL(target, a.hideURL(target)) })
 	})
 	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
 		host, _, _ := strings.Cut(strings.ToLower(c.Host), ":")
-		edit(cookies, func(cookie string) string { return a.cookie(cookie, host) })
+		editValues(cookies, func(cookie string) string { return a.removeDomain(cookie, host) })
 	}
-	if slices.ContainsFunc(h["Alt-Svc"], a.alternative) {
+	if slices.ContainsFunc(h["Alt-Svc"], a.namesUpstream) {
 		delete(h, "Alt-Svc")
 	}
 }
@@ -148,26 +149,26 @@ type Client struct {
 	Host   string // with the port
 }
 
-// absolute returns a reference to a path as a URL of the address that the client has called, if the
-// reference is not what the target was.
-func (c Client) absolute(target, reference string) string {
+// absoluteURL returns a reference to a path as a URL of the address that the client has called, if
+// the reference is not what the target was.
+func (c Client) absoluteURL(target, reference string) string {
 	if reference == target || c.Scheme == "" || c.Host == "" || strings.ContainsAny(c.Host, `"\/, `) {
 		return reference
 	}
 	return c.Scheme + "://" + c.Host + reference
 }
 
-// edit replaces each value of a field.
-func edit(values []string, by func(string) string) {
+// editValues replaces each value of a field.
+func editValues(values []string, by func(string) string) {
 	for i, v := range values {
 		values[i] = by(v)
 	}
 }
 
-// reference returns a URL of an upstream as a reference to its path, and any other unchanged. It
+// hideURL returns a URL of an upstream as a reference to its path, and any other unchanged. It
 // finds the authority where browsers do, which take \ for /, leave tabs out, and skip controls.
 // After a scheme that is not that of the page they need no slashes.
-func (a *Addresses) reference(target string) string {
+func (a *Addresses) hideURL(target string) string {
 	u := strings.TrimFunc(strings.ReplaceAll(target, "\t", ""), func(r rune) bool { return r <= ' ' })
 	scheme, rest := "", u
 	if before, after, ok := strings.Cut(u, ":"); ok && portOf(strings.ToLower(before)) != "" {
@@ -182,23 +183,23 @@ func (a *Addresses) reference(target string) string {
 		authority, path = authority[:i], authority[i:]
 	}
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
-	x := a.find(scheme, authority, path)
+	x := a.findUpstream(scheme, authority, path)
 	if x == nil {
 		return target
 	}
-	return x.relative(path)
+	return x.referenceTo(path)
 }
 
-// below returns what comes after the upstream's path in path, if that begins with it.
-func (x *address) below(path string) (rest string, ok bool) {
+// cutPath returns what comes after the upstream's path in path, if that begins with it.
+func (x *address) cutPath(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, x.path)
 	return rest, ok && (rest == "" || strings.IndexByte(`/\?#`, rest[0]) >= 0)
 }
 
-// relative returns a reference to a path of the upstream, as the client has to ask for it. It never
-// begins with two slashes, which would name another host.
-func (x *address) relative(path string) string {
-	if rest, ok := x.below(path); ok {
+// referenceTo returns a reference to a path of the upstream, as the client has to ask for it. It
+// never begins with two slashes, which would name another host.
+func (x *address) referenceTo(path string) string {
+	if rest, ok := x.cutPath(path); ok {
 		path = rest
 	}
 	if path == "" || path[0] != '/' && path[0] != '\\' {
@@ -210,22 +211,22 @@ func (x *address) relative(path string) string {
 	return path
 }
 
-// refresh edits a Refresh field: a number of seconds, and optionally a URL. A semicolon, a comma or
-// white space alone separates them.
-func (a *Addresses) refresh(v string) string {
-	begin := spaces(v)
+// hideInRefresh edits a Refresh field: a number of seconds, and optionally a URL. A semicolon, a
+// comma or white space alone separates them.
+func (a *Addresses) hideInRefresh(v string) string {
+	begin := countSpaces(v)
 	i := strings.IndexAny(v[begin:], ";, \t")
 	if i < 0 {
 		return v
 	}
-	begin += i + spaces(v[begin+i:])
+	begin += i + countSpaces(v[begin+i:])
 	if begin < len(v) && (v[begin] == ';' || v[begin] == ',') {
-		begin += 1 + spaces(v[begin+1:])
+		begin += 1 + countSpaces(v[begin+1:])
 	}
 	if rest := v[begin:]; len(rest) > 3 && strings.EqualFold(rest[:3], "url") {
-		after := 3 + spaces(rest[3:])
+		after := 3 + countSpaces(rest[3:])
 		if after < len(rest) && rest[after] == '=' {
-			begin += after + 1 + spaces(rest[after+1:])
+			begin += after + 1 + countSpaces(rest[after+1:])
 		}
 	}
 	end := len(v)
@@ -236,11 +237,11 @@ func (a *Addresses) refresh(v string) string {
 			end = begin + j
 		}
 	}
-	return v[:begin] + a.reference(v[begin:end]) + v[end:]
+	return v[:begin] + a.hideURL(v[begin:end]) + v[end:]
 }
 
-// spaces counts the white space that s begins with.
-func spaces(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
+// countSpaces counts the white space that s begins with.
+func countSpaces(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
 
 // separators end a value that is not quoted.
 const separators = "\";,<> \t"
@@ -255,19 +256,19 @@ func editParameter(v, marks, parameter string, by func(string) string) string {
 			if mark = v[i]; mark == '<' {
 				mark = '>'
 			}
-			end = closing(v[i+1:], mark)
+			end = closingIndex(v[i+1:], mark)
 		}
 		switch {
 		case end >= 0:
 			text := v[i+1 : i+1+end]
-			if mark == '>' || endsWith(v[:i], parameter) {
+			if mark == '>' || endsWithParameter(v[:i], parameter) {
 				text = by(text)
 			}
 			b.WriteByte(v[i])
 			b.WriteString(text)
 			b.WriteByte(mark)
 			i += end + 2
-		case strings.IndexByte(separators, v[i]) < 0 && endsWith(v[:i], parameter):
+		case strings.IndexByte(separators, v[i]) < 0 && endsWithParameter(v[:i], parameter):
 			bare := v[i:]
 			if j := strings.IndexAny(bare, separators); j >= 0 {
 				bare = bare[:j]
@@ -282,8 +283,9 @@ func editParameter(v, marks, parameter string, by func(string) string) string {
 	return b.String()
 }
 
-// closing returns the index of the mark that ends s, or -1. In a quoted string a backslash escapes.
-func closing(s string, mark byte) int {
+// closingIndex returns the index of the mark that ends s, or -1. In a quoted string a backslash
+// escapes.
+func closingIndex(s string, mark byte) int {
 	for i := 0; i < len(s); i++ {
 		switch {
 		case s[i] == mark:
@@ -295,15 +297,16 @@ func closing(s string, mark byte) int {
 	return -1
 }
 
-// endsWith reports whether the text before a value ends with the name of a parameter and =.
-func endsWith(before, parameter string) bool {
+// endsWithParameter reports whether the text before a value ends with the name of a parameter and
+// =.
+func endsWithParameter(before, parameter string) bool {
 	name, ok := strings.CutSuffix(strings.TrimRight(before, " \t"), "=")
 	name = strings.TrimRight(name, " \t")
 	return ok && len(name) >= len(parameter) && strings.EqualFold(name[len(name)-len(parameter):], parameter)
 }
 
-// cookie edits a Set-Cookie field; host is the one that the client has called.
-func (a *Addresses) cookie(v, host string) string {
+// removeDomain edits a Set-Cookie field; host is the one that the client has called.
+func (a *Addresses) removeDomain(v, host string) string {
 	parts := strings.Split(v, ";")
 	kept := slices.DeleteFunc(parts[1:], func(part string) bool {
 		name, domain, _ := strings.Cut(part, "=")
@@ -319,10 +322,10 @@ func (a *Addresses) cookie(v, host string) string {
 	return strings.Join(parts[:1+len(kept)], ";")
 }
 
-// alternative reports whether an Alt-Svc field names an upstream.
-func (a *Addresses) alternative(v string) bool {
+// namesUpstream reports whether an Alt-Svc field names an upstream.
+func (a *Addresses) namesUpstream(v string) bool {
 	for i, quoted := range strings.Split(v, `"`) {
-		if i%2 == 1 && !strings.HasPrefix(quoted, ":") && a.find("", quoted, "") != nil {
+		if i%2 == 1 && !strings.HasPrefix(quoted, ":") && a.findUpstream("", quoted, "") != nil {
 			return true
 		}
 	}

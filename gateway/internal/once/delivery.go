@@ -20,15 +20,15 @@ type Delivery struct {
 	// stops the request.
 	Check func() error
 
-	mu        sync.Mutex
-	got       bool // there is a connection
-	away      bool // no connection could be made
-	conn      *meter
-	start     // of this request on the connection
-	reused    bool
-	shared    bool  // HTTP/2: other requests share the connection
-	onlyHTTP1 bool  // the request could be sent twice over HTTP/2
-	stopped   error // why nothing was written
+	mu            sync.Mutex
+	hasConn       bool // there is a connection
+	connectFailed bool // no connection could be made
+	conn          *meteredConn
+	requestStart  // of this request on the connection
+	reused        bool
+	shared        bool  // HTTP/2: other requests share the connection
+	onlyHTTP1     bool  // the request could be sent twice over HTTP/2
+	stopped       error // why nothing was written
 }
 
 // deliveryKey is the key of the context's Delivery.
@@ -38,12 +38,12 @@ type deliveryKey struct{}
 func (t *Delivery) Follow(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, deliveryKey{}, t))
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSDone:          func(info httptrace.DNSDoneInfo) { t.connects(info.Err) },
-		ConnectDone:      func(_, _ string, err error) { t.connects(err) },
-		PutIdleConn:      func(error) { t.rests() },
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { t.connects(err) },
+		DNSDone:          func(info httptrace.DNSDoneInfo) { t.noteConnectError(info.Err) },
+		ConnectDone:      func(_, _ string, err error) { t.noteConnectError(err) },
+		PutIdleConn:      func(error) { t.noteIdle() },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { t.noteConnectError(err) },
 		GotConn: func(info httptrace.GotConnInfo) {
-			err := t.has(info)
+			err := t.noteConn(info)
 			if err == nil && t.Check != nil {
 				err = t.Check()
 			}
@@ -55,31 +55,32 @@ func (t *Delivery) Follow(ctx context.Context) context.Context {
 	})
 }
 
-func (t *Delivery) connects(err error) {
+func (t *Delivery) noteConnectError(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.away = t.away || err != nil
+	t.connectFailed = t.connectFailed || err != nil
 }
 
 // errNowHTTP2 means that the service spoke HTTP/1.1 when it was asked, and now speaks HTTP/2.
 var errNowHTTP2 = errors.New("the service has begun to speak HTTP/2")
 
-// has notes the connection of the request. An error means that the request must not be sent on it.
-func (t *Delivery) has(info httptrace.GotConnInfo) error {
+// noteConn notes the connection of the request. An error means that the request must not be sent on
+// it.
+func (t *Delivery) noteConn(info httptrace.GotConnInfo) error {
 	c, encrypted, shared := info.Conn, false, false
 	if over, ok := c.(*tls.Conn); ok {
 		encrypted, shared = true, over.ConnectionState().NegotiatedProtocol == "h2"
 		c = over.NetConn()
 	}
-	m, _ := c.(*meter)
-	var begun start
+	m, _ := c.(*meteredConn)
+	var begun requestStart
 	if m != nil { // a new connection of TLS has tickets to read
-		begun = m.assign(!shared && (info.Reused || !encrypted), encrypted)
+		begun = m.assignTurn(!shared && (info.Reused || !encrypted), encrypted)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.shared = shared
-	t.got, t.reused, t.conn, t.start = true, info.Reused, m, begun
+	t.hasConn, t.reused, t.conn, t.requestStart = true, info.Reused, m, begun
 	if shared && t.onlyHTTP1 {
 		return errNowHTTP2
 	}
@@ -96,7 +97,7 @@ func (t *Delivery) rejectUnasked() bool {
 	}
 	t.conn.mu.Lock()
 	// The next request may have the connection already: it gets it only after this one was written.
-	asked := t.conn.asked >= t.turn
+	asked := t.conn.lastWritten >= t.turn
 	t.conn.mu.Unlock()
 	if !asked {
 		t.conn.seal()
@@ -104,13 +105,13 @@ func (t *Delivery) rejectUnasked() bool {
 	return !asked
 }
 
-// rests notes that the connection waits for another request. What the service sends now answers
+// noteIdle notes that the connection waits for another request. What the service sends now answers
 // none: the connection fails instead of passing it on, or net/http would write it to its log.
-func (t *Delivery) rests() {
+func (t *Delivery) noteIdle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.conn != nil {
-		t.conn.rest(t.turn)
+		t.conn.markIdle(t.turn)
 	}
 }
 
@@ -139,7 +140,7 @@ func (t *Delivery) NotSent(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case !t.got, t.stopped != nil:
+	case !t.hasConn, t.stopped != nil:
 		return true
 	case t.shared:
 		return Refused(err) || GoneAway(err)
@@ -156,10 +157,10 @@ func (t *Delivery) NotSent(err error) bool {
 // that the address may be left out for a while. net/http also refuses requests itself, which says
 // nothing about the address.
 func (t *Delivery) NoConnection(err error) bool {
-	var u *unreachable
+	var u *unreachableError
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.got && (t.away || errors.As(err, &u))
+	return !t.hasConn && (t.connectFailed || errors.As(err, &u))
 }
 
 // Lost reports, for a request that was not sent, whether its connection was gone, so that another
@@ -167,7 +168,7 @@ func (t *Delivery) NoConnection(err error) bool {
 func (t *Delivery) Lost(err error) (reused, gone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.got && t.reused && !Refused(err), t.got && GoneAway(err)
+	return t.hasConn && t.reused && !Refused(err), t.hasConn && GoneAway(err)
 }
 
 // Answered reports whether any bytes came back.
@@ -182,11 +183,11 @@ func (t *Delivery) Answered() bool {
 	return t.conn.reads > t.reads
 }
 
-// unreachable is the error of a connection that could not be made.
-type unreachable struct{ err error }
+// unreachableError is the error of a connection that could not be made.
+type unreachableError struct{ err error }
 
-func (e *unreachable) Error() string { return e.err.Error() }
-func (e *unreachable) Unwrap() error { return e.err }
+func (e *unreachableError) Error() string { return e.err.Error() }
+func (e *unreachableError) Unwrap() error { return e.err }
 
 // cannotRetry is the start of the text in which net/http says why it would have retried a request
 // if its body allowed that. There is no error value for a stream that the service has certainly not

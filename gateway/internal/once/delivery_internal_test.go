@@ -19,14 +19,14 @@ func TestUnasked(t *testing.T) {
 	t.Parallel()
 	for late, want := range map[bool]string{false: "0 " + errUnasked.Error(), true: "6 <nil>"} {
 		near, far := net.Pipe()
-		m := newMeter(near)
+		m := newMeteredConn(near)
 		go io.Copy(io.Discard, far) //nolint:errcheck // until it is closed
 		first, second := new(Delivery), new(Delivery)
 		first.on(m, false)
 		_, err := m.Write([]byte("request"))
 		assert.NoError(t, err, "the first request")
 		if !late {
-			first.rests()
+			first.noteIdle()
 		}
 		read := make(chan string)
 		go func() {
@@ -37,7 +37,7 @@ func TestUnasked(t *testing.T) {
 			second.on(m, true)
 			_, err = m.Write([]byte("request"))
 			assert.NoError(t, err, "the second request")
-			first.rests()
+			first.noteIdle()
 		}
 		_, err = far.Write([]byte("answer"))
 		assert.NoError(t, err, "the answer")
@@ -51,21 +51,21 @@ func TestUnasked(t *testing.T) {
 // written yet answers no request, and the request is not written.
 func TestUnaskedBeforeWrite(t *testing.T) {
 	t.Parallel()
-	for name, arrive := range map[string]func(m *meter, far net.Conn) error{
-		"it is read": func(m *meter, far net.Conn) error {
+	for name, arrive := range map[string]func(m *meteredConn, far net.Conn) error{
+		"it is read": func(m *meteredConn, far net.Conn) error {
 			m.reading = false
 			go far.Write([]byte("stale")) //nolint:errcheck // as far as it is read
 			_, err := m.Read(make([]byte, 10))
 			return err
 		},
-		"it is in the kernel": func(m *meter, far net.Conn) error {
+		"it is in the kernel": func(m *meteredConn, far net.Conn) error {
 			_, err := far.Write([]byte("stale"))
 			for err == nil && !m.hasUnread() {
 				runtime.Gosched()
 			}
 			return errUnasked
 		},
-		"the connection is closed": func(m *meter, far net.Conn) error {
+		"the connection is closed": func(m *meteredConn, far net.Conn) error {
 			err := far.Close()
 			for err == nil && !m.hasUnread() {
 				runtime.Gosched()
@@ -83,17 +83,19 @@ func TestUnaskedBeforeWrite(t *testing.T) {
 			m.reading = true // until net/http has noticed
 			second.on(m, true)
 			assert.ErrorIs(t, arrive(m, far), errUnasked, "what arrives")
+			_, err = m.Write([]byte("request"))
+			assert.ErrorIs(t, err, errUnasked, "the second request")
+			assert.True(t, second.NotSent(err), "it was not sent")
 			assert.True(t, second.rejectUnasked(), "an answer is rejected")
 			_, err = m.Write([]byte("request"))
-			assert.True(t, errors.Is(err, errUnasked) || errors.Is(err, errSealed), "the second request: %v", err)
-			assert.True(t, second.NotSent(err), "it was not sent")
+			assert.True(t, errors.Is(err, errUnasked) || errors.Is(err, errSealed), "the request again: %v", err)
 		})
 	}
 }
 
 // on gives a connection to the request.
-func (t *Delivery) on(m *meter, guarded bool) {
-	t.got, t.conn, t.start = true, m, m.assign(guarded, false)
+func (t *Delivery) on(m *meteredConn, guarded bool) {
+	t.hasConn, t.conn, t.requestStart = true, m, m.assignTurn(guarded, false)
 }
 
 // TestRecordInPart: a request is not written while TLS has read a part of a record, which may be
@@ -121,8 +123,8 @@ func TestRecordInPart(t *testing.T) {
 			assert.NoError(t, err, "read")
 		}
 		m.reading = true
-		m.record = record{header: 2}
-		m.assign(true, true)
+		m.record = tlsRecord{header: 2}
+		m.assignTurn(true, true)
 		_, err := m.Write([]byte("request"))
 		assert.ErrorIs(t, err, errSealed, "a request in the middle of a record")
 	}
@@ -142,7 +144,7 @@ func TestCloseWrite(t *testing.T) {
 }
 
 // connect returns the two ends of a connection over TCP.
-func connect(t *testing.T) (*meter, net.Conn) {
+func connect(t *testing.T) (*meteredConn, net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NoError(t, err, "listen")
@@ -152,5 +154,5 @@ func connect(t *testing.T) (*meter, net.Conn) {
 	far, err := l.Accept()
 	assert.NoError(t, err, "accept")
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-	return newMeter(near), far
+	return newMeteredConn(near), far
 }

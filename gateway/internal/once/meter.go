@@ -8,51 +8,52 @@ import (
 	"time"
 )
 
-// meter is a connection that knows whether any bytes were given to the kernel. It can be sealed, so
-// that it gives no more.
+// meteredConn is a connection that knows whether any bytes were given to the kernel. It can be
+// sealed, so that it gives no more.
 //
 // It also keeps apart what answers a request from what a service sends unasked. net/http takes
 // whatever it has read for the answer as soon as a request has the connection. So a request gets a
 // kept connection only when net/http waits for bytes, having used all that came, and its first
 // bytes are written only if nothing has come since. Bytes leave the kernel under the lock, so that
 // none are on their way meanwhile.
-type meter struct {
+type meteredConn struct {
 	net.Conn
 
 	raw syscall.RawConn // nil: the connection has none
 
-	mu      sync.Mutex
-	changed *sync.Cond // reading or closed has changed
-	writes  int
-	reads   int
-	sealed  bool
-	turn    int  // how many requests have had the connection
-	asked   int  // the last turn of whose request something was written
-	guarded bool // what came before this turn's request must have been used before it is written
+	mu          sync.Mutex
+	changed     *sync.Cond // reading or closed has changed
+	writes      int
+	reads       int
+	sealed      bool
+	turn        int // how many requests have had the connection
+	lastWritten int // the last turn of whose request something was written
+	// what came before this turn's request must have been used before it is written
+	guarded bool
 	spoiled bool // something came in this turn before the request was written
 	closed  bool
 	idle    bool // no request has been written since the connection was last given back
 	reading bool // net/http waits for bytes
 	// encrypted: what comes may be TLS's own, such as a session ticket, or HTTP/2's
 	encrypted bool
-	record    record // that is being read, if the connection is encrypted
+	record    tlsRecord // that is being read, if the connection is encrypted
 }
 
-// start is where a request begins on its connection.
-type start struct {
+// requestStart is where a request begins on its connection.
+type requestStart struct {
 	writes, reads int // before it
 	turn          int
 }
 
-func newMeter(c net.Conn) *meter {
-	m := &meter{Conn: c, raw: rawOf(c)}
+func newMeteredConn(c net.Conn) *meteredConn {
+	m := &meteredConn{Conn: c, raw: rawOf(c)}
 	m.changed = sync.NewCond(&m.mu)
 	return m
 }
 
-// rest notes that there is no request on the connection after that of a turn. net/http says so
+// markIdle notes that there is no request on the connection after that of a turn. net/http says so
 // late: the next request may have the connection already.
-func (m *meter) rest(turn int) {
+func (m *meteredConn) markIdle(turn int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.turn == turn {
@@ -65,25 +66,25 @@ var errUnasked = errors.New("the service has sent something that no request has 
 var errSealed = errors.New("the gateway has given this request up before it was sent")
 
 // Write counts before it writes: bytes that may have left count as sent.
-func (m *meter) Write(p []byte) (int, error) {
+func (m *meteredConn) Write(p []byte) (int, error) {
 	m.mu.Lock()
 	switch {
 	case m.sealed:
 		m.mu.Unlock()
 		return 0, errSealed
-	case m.asked < m.turn && m.guarded && (m.spoiled || !m.waitsForAnswer() || m.hasUnread()):
+	case m.lastWritten < m.turn && m.guarded && (m.spoiled || !m.waitsForAnswer() || m.hasUnread()):
 		m.mu.Unlock()
 		return 0, errUnasked
 	}
 	m.writes++
-	idle, asked := m.idle, m.asked
-	m.idle, m.asked = false, m.turn
+	idle, asked := m.idle, m.lastWritten
+	m.idle, m.lastWritten = false, m.turn
 	m.mu.Unlock()
 	n, err := m.Conn.Write(p)
 	if n == 0 && err != nil { // the kernel accepted nothing of it
 		m.mu.Lock()
 		m.writes--
-		m.idle, m.asked = idle, asked
+		m.idle, m.lastWritten = idle, asked
 		m.mu.Unlock()
 	}
 	return n, err
@@ -92,9 +93,9 @@ func (m *meter) Write(p []byte) (int, error) {
 // readerTime is how long a request waits for net/http to use what came before it.
 const readerTime = 10 * time.Second
 
-// assign gives the connection to a request. A guarded one is not written unless net/http has used
-// all that came before.
-func (m *meter) assign(guarded, encrypted bool) start {
+// assignTurn gives the connection to a request. A guarded one is not written unless net/http has
+// used all that came before.
+func (m *meteredConn) assignTurn(guarded, encrypted bool) requestStart {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.encrypted = encrypted
@@ -103,17 +104,17 @@ func (m *meter) assign(guarded, encrypted bool) start {
 	}
 	m.turn++
 	m.guarded, m.spoiled = guarded, false
-	return start{m.writes, m.reads, m.turn}
+	return requestStart{m.writes, m.reads, m.turn}
 }
 
 // waitsForAnswer reports whether net/http waits for bytes, and has used all that it has read.
-func (m *meter) waitsForAnswer() bool {
-	return m.reading && (!m.encrypted || m.record.ended())
+func (m *meteredConn) waitsForAnswer() bool {
+	return m.reading && (!m.encrypted || m.record.isComplete())
 }
 
 // awaitReader waits until net/http has used all that came, and reports whether it has. The caller
 // holds m.mu, which is free meanwhile.
-func (m *meter) awaitReader() bool {
+func (m *meteredConn) awaitReader() bool {
 	if m.reading {
 		return m.waitsForAnswer()
 	}
@@ -131,13 +132,13 @@ func (m *meter) awaitReader() bool {
 	return m.waitsForAnswer()
 }
 
-// record follows the records of TLS (RFC 8446, section 5.1), to know whether one has arrived in
+// tlsRecord follows the records of TLS (RFC 8446, section 5.1), to know whether one has arrived in
 // part: the rest of an unasked answer may complete it when a request was written.
-type record struct{ header, length, left int }
+type tlsRecord struct{ header, length, left int }
 
-func (r *record) ended() bool { return r.header == 0 && r.left == 0 }
+func (r *tlsRecord) isComplete() bool { return r.header == 0 && r.left == 0 }
 
-func (r *record) read(p []byte) {
+func (r *tlsRecord) follow(p []byte) {
 	for len(p) > 0 {
 		if r.left > 0 {
 			n := min(r.left, len(p))
@@ -156,7 +157,7 @@ func (r *record) read(p []byte) {
 }
 
 // CloseWrite ends this side of a connection that was switched to another protocol.
-func (m *meter) CloseWrite() error {
+func (m *meteredConn) CloseWrite() error {
 	if half, ok := m.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -164,7 +165,7 @@ func (m *meter) CloseWrite() error {
 }
 
 // Close closes the connection, so that no request waits for its reader.
-func (m *meter) Close() error {
+func (m *meteredConn) Close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.changed.Broadcast()
@@ -173,7 +174,7 @@ func (m *meter) Close() error {
 }
 
 // Read reads what has come. What came before a request was written answers none.
-func (m *meter) Read(p []byte) (n int, err error) {
+func (m *meteredConn) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -185,17 +186,17 @@ func (m *meter) Read(p []byte) (n int, err error) {
 		n, err = m.Conn.Read(p)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.count(p[:n], err)
+		return m.countRead(p[:n], err)
 	}
 	return m.readRaw(p)
 }
 
-// count notes what was read. The caller holds m.mu.
-func (m *meter) count(p []byte, err error) (int, error) {
+// countRead notes what was read. The caller holds m.mu.
+func (m *meteredConn) countRead(p []byte, err error) (int, error) {
 	n := len(p)
-	m.record.read(p)
+	m.record.follow(p)
 	m.reading = false
-	m.spoiled = m.spoiled || n > 0 && m.asked < m.turn
+	m.spoiled = m.spoiled || n > 0 && m.lastWritten < m.turn
 	if n > 0 && !m.encrypted && m.turn > 0 && (m.idle || m.spoiled) {
 		return 0, errUnasked
 	}
@@ -203,7 +204,7 @@ func (m *meter) count(p []byte, err error) (int, error) {
 	return n, err
 }
 
-func (m *meter) seal() {
+func (m *meteredConn) seal() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sealed = true

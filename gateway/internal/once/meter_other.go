@@ -11,6 +11,6 @@ import (
 // written may be taken for its answer.
 func rawOf(net.Conn) syscall.RawConn { return nil }
 
-func (*meter) hasUnread() bool { return false }
+func (*meteredConn) hasUnread() bool { return false }
 
-func (*meter) readRaw([]byte) (int, error) { panic("once: there is no raw connection") }
+func (*meteredConn) readRaw([]byte) (int, error) { panic("once: there is no raw connection") }

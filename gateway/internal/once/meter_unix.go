@@ -24,7 +24,7 @@ func rawOf(c net.Conn) syscall.RawConn {
 
 // hasUnread reports whether the kernel has bytes that were not read, or has seen the end of the
 // connection. The caller holds m.mu.
-func (m *meter) hasUnread() bool {
+func (m *meteredConn) hasUnread() bool {
 	if m.raw == nil {
 		return false
 	}
@@ -41,7 +41,7 @@ func (m *meter) hasUnread() bool {
 }
 
 // readRaw is Read, as [net.Conn] does it, with the lock held whenever bytes leave the kernel.
-func (m *meter) readRaw(p []byte) (n int, err error) {
+func (m *meteredConn) readRaw(p []byte) (n int, err error) {
 	var failed error
 	waited := m.raw.Read(func(fd uintptr) bool {
 		m.mu.Lock()
@@ -57,13 +57,13 @@ func (m *meter) readRaw(p []byte) (n int, err error) {
 		case n == 0:
 			err = io.EOF
 		}
-		n, err = m.count(p[:n], err)
+		n, err = m.countRead(p[:n], err)
 		return true
 	})
 	if waited != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.count(nil, waited)
+		return m.countRead(nil, waited)
 	}
 	return n, err
 }

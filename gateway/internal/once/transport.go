@@ -49,7 +49,7 @@ func NewTransport(trust *x509.CertPool) *Transport {
 			if err != nil {
 				return nil, err
 			}
-			return newMeter(c), nil
+			return newMeteredConn(c), nil
 		},
 		TLSClientConfig:        tlsConfig(trust),
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -142,7 +142,7 @@ func (t *Transport) speaksHTTP2(ctx context.Context, u *url.URL) (bool, error) {
 	defer cancel()
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return false, &unreachable{err}
+		return false, &unreachableError{err}
 	}
 	defer c.Close()
 	over, ok := c.(*tls.Conn)

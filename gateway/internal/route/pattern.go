@@ -26,7 +26,7 @@ func Parse(text string) (*Pattern, error) {
 	if method != "*" && (method != strings.ToUpper(method) || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "") {
 		return nil, fmt.Errorf("%q is no method; write it in capitals, or * for all", method)
 	}
-	m := &Pattern{Method: method, segments: split(p)}
+	m := &Pattern{Method: method, segments: splitPath(p)}
 	if last := len(m.segments) - 1; last >= 0 && m.segments[last] == "**" {
 		m.segments, m.rest = m.segments[:last], true
 	}
@@ -36,8 +36,8 @@ func Parse(text string) (*Pattern, error) {
 	return m, nil
 }
 
-// split cuts a path into segments. It ignores a slash at the end.
-func split(p string) []string {
+// splitPath cuts a path into segments. It ignores a slash at the end.
+func splitPath(p string) []string {
 	p = strings.Trim(path.Clean("/"+p), "/")
 	if p == "" {
 		return nil
@@ -61,8 +61,8 @@ func (m *Pattern) matchesBy(segments []string, same func(a, b string) bool) bool
 	return true
 }
 
-// literal reports whether the pattern names one path.
-func (m *Pattern) literal() bool { return !m.rest && !slices.Contains(m.segments, "*") }
+// isLiteral reports whether the pattern names one path.
+func (m *Pattern) isLiteral() bool { return !m.rest && !slices.Contains(m.segments, "*") }
 
 // Covers reports whether every path of the pattern o is one of m, whatever their methods are.
 func (m *Pattern) Covers(o *Pattern) bool {

@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// other reports whether some services read the path of a request as that of a guarded route other
-// than found. found is the route that the path matches literally, and comes after the guarded one.
-// The lenientSegments differ in case, in what follows a semicolon, in dots and spaces at the end of
-// a segment, in control characters, in encoded slashes, or in an extension (/votes.json). A client
-// could bypass the guard with such a path. A route that names the path literally takes precedence.
-func (t *Table[T]) other(method, p string, segments []string, found *Entry[T]) bool {
-	if found.Pattern != nil && found.Pattern.literal() {
+// bypassesGuard reports whether some services read the path of a request as that of a guarded route
+// other than found. found is the route that the path matches literally, and comes after the guarded
+// one. The lenientSegments differ in case, in what follows a semicolon, in dots and spaces at the
+// end of a segment, in control characters, in encoded slashes, or in an extension (/votes.json). A
+// client could bypass the guard with such a path. A route that names the path literally takes
+// precedence.
+func (t *Table[T]) bypassesGuard(method, p string, segments []string, found *Entry[T]) bool {
+	if found.Pattern != nil && found.Pattern.isLiteral() {
 		return false
 	}
-	if strings.ContainsAny(p, ";? .%\\") || strings.ContainsFunc(p, control) {
+	if strings.ContainsAny(p, ";? .%\\") || strings.ContainsFunc(p, isControl) {
 		if read := lenientSegments(p); !slices.Equal(read, segments) {
-			there := t.first(method, func(e *Entry[T]) bool { return e.Pattern.matchesBy(read, e.sameLetters) })
+			there := t.firstEntry(method, func(e *Entry[T]) bool { return e.Pattern.matchesBy(read, e.sameLetters) })
 			if there != found && there.Guards {
 				return true
 			}
@@ -30,7 +31,7 @@ func (t *Table[T]) other(method, p string, segments []string, found *Entry[T]) b
 		if e == found {
 			return false
 		}
-		if e.Guards && e.takes(method) && e.mayBeReadAs(segments, bare) {
+		if e.Guards && e.servesMethod(method) && e.mayBeReadAs(segments, bare) {
 			return true
 		}
 	}
@@ -71,7 +72,7 @@ func (e *Entry[T]) sameLetters(a, b string) bool {
 
 // lenientSegments returns the segments of a path as a lenient service may read them.
 func lenientSegments(p string) []string {
-	p = encoded.ReplaceAllStringFunc(p, func(s string) string { // decode what was encoded twice
+	p = encodedByte.ReplaceAllStringFunc(p, func(s string) string { // decode what was encoded twice
 		plain, _ := url.PathUnescape(s) // these always decode
 		return plain
 	})
@@ -80,7 +81,7 @@ func lenientSegments(p string) []string {
 		if at := strings.IndexAny(s, ";?"); at >= 0 { // a question mark that was encoded
 			s = s[:at]
 		}
-		if at := strings.IndexFunc(s, control); at >= 0 {
+		if at := strings.IndexFunc(s, isControl); at >= 0 {
 			s = s[:at]
 		}
 		if strings.Trim(s, ".") != "" { // path.Clean handles . and ..
@@ -88,9 +89,9 @@ func lenientSegments(p string) []string {
 		}
 		parts[i] = s
 	}
-	return split(strings.Join(parts, "/"))
+	return splitPath(strings.Join(parts, "/"))
 }
 
-var encoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
+var encodedByte = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
-func control(r rune) bool { return r < ' ' || r == 0x7f }
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }

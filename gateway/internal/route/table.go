@@ -43,58 +43,58 @@ func (t *Table[T]) Rest() T { return t.rest.To }
 // Find returns what serves r. ok is false if the service may read the path as that of another
 // route.
 func (t *Table[T]) Find(r *http.Request) (to T, ok bool) {
-	e := t.find(r)
+	e := t.findEntry(r)
 	if e == nil {
 		return to, false
 	}
 	return e.To, true
 }
 
-// find returns the entry of r, or nil if the service may read the path as that of another one.
-func (t *Table[T]) find(r *http.Request) *Entry[T] {
+// findEntry returns the entry of r, or nil if the service may read the path as that of another one.
+func (t *Table[T]) findEntry(r *http.Request) *Entry[T] {
 	if len(t.entries) == 0 {
 		return t.rest
 	}
 	if strings.Contains(r.URL.Path, `\`) {
 		return nil // some services read it as a slash
 	}
-	segments := split(r.URL.Path)
-	decoded := t.match(r.Method, segments)
-	if t.other(r.Method, r.URL.Path, segments, decoded) {
+	segments := splitPath(r.URL.Path)
+	decoded := t.matchEntry(r.Method, segments)
+	if t.bypassesGuard(r.Method, r.URL.Path, segments, decoded) {
 		return nil
 	}
 	if r.URL.RawPath == "" {
 		return decoded
 	}
 	var apart []string // an encoded slash is part of its segment
-	for _, s := range split(r.URL.EscapedPath()) {
+	for _, s := range splitPath(r.URL.EscapedPath()) {
 		if one, err := url.PathUnescape(s); err == nil {
 			s = one
 		}
 		apart = append(apart, s)
 	}
-	if t.match(r.Method, apart) != decoded {
+	if t.matchEntry(r.Method, apart) != decoded {
 		return nil
 	}
 	return decoded
 }
 
-// match returns the first entry that matches, or the rest.
-func (t *Table[T]) match(method string, segments []string) *Entry[T] {
-	return t.first(method, func(e *Entry[T]) bool { return e.Pattern.matches(segments) })
+// matchEntry returns the first entry that matches, or the rest.
+func (t *Table[T]) matchEntry(method string, segments []string) *Entry[T] {
+	return t.firstEntry(method, func(e *Entry[T]) bool { return e.Pattern.matches(segments) })
 }
 
-// first returns the first entry for a method for which matches returns true, or the rest.
-func (t *Table[T]) first(method string, matches func(*Entry[T]) bool) *Entry[T] {
+// firstEntry returns the first entry for a method for which matches returns true, or the rest.
+func (t *Table[T]) firstEntry(method string, matches func(*Entry[T]) bool) *Entry[T] {
 	for _, e := range t.entries {
-		if e.takes(method) && matches(e) {
+		if e.servesMethod(method) && matches(e) {
 			return e
 		}
 	}
 	return t.rest
 }
 
-// takes reports whether the route is for a method.
-func (e *Entry[T]) takes(method string) bool {
+// servesMethod reports whether the route is for a method.
+func (e *Entry[T]) servesMethod(method string) bool {
 	return e.EveryMethod || slices.Contains(e.Methods, method)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/httpsig"
+	"github.com/retrysafe/retrysafe/httpidem/httpsig"
 )
 
 // Validate reports what is wrong with o; nil is valid. The nonces may be set later.

@@ -16,7 +16,7 @@ import (
 // testdata, node_modules, and directories whose name begins with a dot, unless they are a root.
 func Walk(roots []string, f func(path string, src []byte) error) error {
 	for _, root := range roots {
-		err := each(root, func(path string) error {
+		err := eachFile(root, func(path string) error {
 			if !IsGo(path) && !isPage(path) {
 				return nil
 			}
@@ -35,7 +35,7 @@ func Walk(roots []string, f func(path string, src []byte) error) error {
 
 // Pages returns the English pages of Markdown below root, sorted. It leaves out what Walk does.
 func Pages(root string) (paths []string, err error) {
-	err = each(root, func(path string) error {
+	err = eachFile(root, func(path string) error {
 		if isPage(path) {
 			paths = append(paths, path)
 		}
@@ -45,8 +45,8 @@ func Pages(root string) (paths []string, err error) {
 	return paths, err
 }
 
-// each calls f with each file below root.
-func each(root string, f func(path string) error) error {
+// eachFile calls f with each file below root.
+func eachFile(root string, f func(path string) error) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -18,14 +18,14 @@ import (
 // guarded, 3 if one needs a guard or is unknown, 1 if the text could not be read, 2 for a wrong
 // call.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
-	c := command()
+	c := adviseCommand()
 	c.SetArgs(args)
 	c.SetIn(in)
 	c.SetOut(out)
 	c.SetErr(errOut)
 	began := false // an error before the command runs is a wrong call
 	c.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	done, err := manual(c, args)
+	done, err := writeManual(c, args)
 	if !done {
 		c, err = c.ExecuteC()
 	}
@@ -48,7 +48,7 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 // too long.
 const mostSQL = 1 << 20
 
-func command() *cobra.Command {
+func adviseCommand() *cobra.Command {
 	var file, schema, dialect string
 	var asJSON bool
 	c := &cobra.Command{

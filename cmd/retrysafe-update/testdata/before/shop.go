@@ -2,6 +2,7 @@ package shop
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
@@ -46,4 +47,19 @@ func Guards(e *retrysafe.Engine) []*idem.Middleware {
 		_ = more.MinKey
 	}
 	return []*idem.Middleware{one, two, three, idem.New(e, p), idem.New(e, &s.Options)}
+}
+
+func policies(e *retrysafe.Engine, sum []byte, until time.Time, detached bool) {
+	_, _ = e.PolicyWith(retrysafe.Attached(), &retrysafe.Call{Fingerprint: sum, Account: "ann"})
+	_, _ = e.PolicyWith(&retrysafe.Call{
+		Fingerprint:     sum,
+		FingerprintRule: 3,
+		Binding:         []byte("secret"),
+		Detached:        true,
+		MustBeIssued:    true,
+		SignedUntil:     until,
+		Life:            time.Hour,
+	})
+	_, _ = e.PolicyWith(&retrysafe.Call{MustBeIssued: true}, &retrysafe.Call{Life: time.Hour})
+	_, _ = e.PolicyWith(&retrysafe.Call{})
 }

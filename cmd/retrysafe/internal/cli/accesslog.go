@@ -14,7 +14,7 @@ type accessLog struct {
 
 	mu   sync.Mutex
 	file *os.File
-	to   io.Writer // nil: no access log
+	dest io.Writer // nil: no access log
 }
 
 // openAccessLog opens off, stdout or a file.
@@ -23,7 +23,7 @@ func openAccessLog(name string, stdout io.Writer) (*accessLog, error) {
 	case "off", "":
 		return new(accessLog), nil
 	case "stdout":
-		return &accessLog{to: stdout}, nil
+		return &accessLog{dest: stdout}, nil
 	}
 	l := &accessLog{path: name}
 	return l, l.reopen()
@@ -43,7 +43,7 @@ func (l *accessLog) reopen() error {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
-	l.file, l.to = f, f
+	l.file, l.dest = f, f
 	return nil
 }
 
@@ -51,11 +51,11 @@ func (l *accessLog) reopen() error {
 func (l *accessLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.to.Write(p)
+	return l.dest.Write(p)
 }
 
-func (l *accessLog) logger() *slog.Logger {
-	if l.to == nil {
+func (l *accessLog) newLogger() *slog.Logger {
+	if l.dest == nil {
 		return nil
 	}
 	return slog.New(slog.NewJSONHandler(l, nil))

@@ -28,7 +28,7 @@ func adviseCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			path := adviserPath()
 			if path == "" {
-				return fmt.Errorf("advise is a program of its own: go install github.com/retrysafe/retrysafe/cmd/%s@%s", adviser, installable(built()))
+				return fmt.Errorf("advise is a program of its own: go install github.com/retrysafe/retrysafe/cmd/%s@%s", adviser, installVersion(buildVersion()))
 			}
 			p := exec.CommandContext(c.Context(), path, args...) //nolint:gosec // the user's own arguments, to our own program
 			p.Stdin, p.Stdout, p.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
@@ -54,7 +54,7 @@ func adviserPath() string {
 		name += ".exe"
 	}
 	if self, err := os.Executable(); err == nil {
-		for _, at := range []string{self, linked(self)} {
+		for _, at := range []string{self, resolveLinks(self)} {
 			if path, err := exec.LookPath(filepath.Join(filepath.Dir(at), name)); err == nil {
 				return path
 			}
@@ -67,15 +67,15 @@ func adviserPath() string {
 	return path
 }
 
-func linked(path string) string {
+func resolveLinks(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to
 	}
 	return path
 }
 
-// installable returns the version to install (after @) of a program that fits this one.
-func installable(v version.Info) string {
+// installVersion returns the version to install (after @) of a program that fits this one.
+func installVersion(v version.Info) string {
 	if v.Released() {
 		return v.Version
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // benchFlags are the flags of bench store.
@@ -36,10 +36,10 @@ func benchCommand() *cobra.Command {
 		Use: "store", Args: cobra.NoArgs, Short: "Measure how many keys a second a store handles",
 		Long: "bench store acquires and completes new keys, and then replays them. An answer has 256 bytes. The records are in their own\n" +
 			"namespace, bench-…, and expire after 15 minutes. A store in use gets slower while this runs.",
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.benchStore(c) },
 	}
 	store.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
-	onlyByFlag(store.Flags()) // the command makes records
+	ignoreEnvironment(store.Flags()) // the command makes records
 	store.Flags().IntVar(&f.workers, "workers", 64, "concurrent callers")
 	store.Flags().DurationVar(&f.duration, "duration", 5*time.Second, "duration of each of the two parts, at most a minute")
 	store.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and no progress")
@@ -48,8 +48,8 @@ func benchCommand() *cobra.Command {
 	return bench
 }
 
-// benched is the result. A latency is the time of a key's claim and completion together.
-type benched struct {
+// benchResult is the result. A latency is the time of a key's claim and completion together.
+type benchResult struct {
 	Store            string  `json:"store"` // without a password
 	Workers          int     `json:"workers"`
 	BeginCompletePer float64 `json:"begin_complete_per_s"`
@@ -59,7 +59,7 @@ type benched struct {
 	Naive            bool    `json:"naive,omitempty"`
 }
 
-func (f *benchFlags) run(c *cobra.Command) (err error) {
+func (f *benchFlags) benchStore(c *cobra.Command) (err error) {
 	if f.workers < 1 || f.workers > 10_000 || f.duration < 10*time.Millisecond || f.duration > time.Minute {
 		return &usageError{errors.New("--workers is from 1 to 10000, and --duration from 10ms to 1m")}
 	}
@@ -67,7 +67,7 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return &usageError{err}
 	}
-	s, closeStore, err := openStore(c.Context(), f.store, logger(c.ErrOrStderr()), toServe, storeSettings{naive: f.naive})
+	s, closeStore, err := openStore(c.Context(), f.store, newLogger(c.ErrOrStderr()), toServe, storeSettings{naive: f.naive})
 	if err != nil {
 		return err
 	}
@@ -76,14 +76,14 @@ func (f *benchFlags) run(c *cobra.Command) (err error) {
 	if f.json {
 		b.progress = io.Discard
 	}
-	res := benched{Store: fmt.Sprint(name), Workers: f.workers, Naive: f.naive}
+	res := benchResult{Store: fmt.Sprint(name), Workers: f.workers, Naive: f.naive}
 	var took []time.Duration
-	if res.BeginCompletePer, took, err = b.part(c.Context(), "begin and complete", b.beginComplete); err != nil {
+	if res.BeginCompletePer, took, err = b.measureCalls(c.Context(), "begin and complete", b.beginComplete); err != nil {
 		return err
 	}
 	res.P50, res.P99 = percentile(took, 50), percentile(took, 99)
 	b.keys = len(took)
-	if res.ReplayPer, _, err = b.part(c.Context(), "replay", b.replay); err != nil {
+	if res.ReplayPer, _, err = b.measureCalls(c.Context(), "replay", b.replayKey); err != nil {
 		return err
 	}
 	if f.json {
@@ -104,8 +104,9 @@ type bencher struct {
 	keys      int // completed keys, numbered from 0
 }
 
-// part makes calls for the duration, and returns the rate per second and how long each call took.
-func (b *bencher) part(ctx context.Context, name string, call func(context.Context, int) error) (float64, []time.Duration, error) {
+// measureCalls makes calls for the duration, and returns the rate per second and how long each call
+// took.
+func (b *bencher) measureCalls(ctx context.Context, name string, call func(context.Context, int) error) (float64, []time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	begun := time.Now()
@@ -147,7 +148,7 @@ const benchRetention = 15 * time.Minute
 
 var benchAnswer = retrysafe.Answer{Codec: "raw", Kept: true, Body: make([]byte, 256)}
 
-func (b *bencher) acquire(ctx context.Context, i int, want storeapi.Status) (retrysafe.Record, error) {
+func (b *bencher) acquireKey(ctx context.Context, i int, want storeapi.Status) (retrysafe.Record, error) {
 	req := storeapi.AcquireRequest{
 		Key:         storeapi.StoreKey{Namespace: b.namespace, Layer: "fn", Key: retrysafe.Key{Tenant: "bench", Operation: "bench", ID: strconv.Itoa(i)}},
 		Fingerprint: make([]byte, 33), Lease: time.Minute, Retention: benchRetention, OnDoubt: retrysafe.Refuse,
@@ -155,13 +156,13 @@ func (b *bencher) acquire(ctx context.Context, i int, want storeapi.Status) (ret
 	_, _ = rand.Read(req.Owner[:])
 	got, err := b.store.Acquire(ctx, req)
 	if err == nil && got.Status != want {
-		err = fmt.Errorf("the store answers %d to a key where %d was due: is anybody else in namespace %s?", got.Status, want, b.namespace)
+		err = fmt.Errorf("the store answers %q instead of %q for a key of the namespace %s; it may have lost records, for example by eviction", got.Status, want, b.namespace)
 	}
 	return got.Record, err
 }
 
 func (b *bencher) beginComplete(ctx context.Context, i int) error {
-	rec, err := b.acquire(ctx, i, storeapi.StatusAcquired)
+	rec, err := b.acquireKey(ctx, i, storeapi.StatusAcquired)
 	if err != nil {
 		return err
 	}
@@ -171,8 +172,8 @@ func (b *bencher) beginComplete(ctx context.Context, i int) error {
 	return err
 }
 
-func (b *bencher) replay(ctx context.Context, i int) error {
-	_, err := b.acquire(ctx, i%b.keys, storeapi.StatusFinished)
+func (b *bencher) replayKey(ctx context.Context, i int) error {
+	_, err := b.acquireKey(ctx, i%b.keys, storeapi.StatusFinished)
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 type checkFlags struct {
 	request requestFlags
 	oracle  oracleFlags
-	about   aboutFlags
+	about   apiFlags
 	out     reportFlags
 
 	options  check.Options
@@ -46,13 +46,13 @@ func checkCommand() *cobra.Command {
 			if len(args) > 0 {
 				f.request.url = args[0]
 			}
-			return f.run(c)
+			return f.runChecks(c)
 		},
 	}
-	f.request.add(c)
-	f.oracle.add(c)
-	f.about.add(c)
-	f.out.add(c)
+	f.request.addTo(c)
+	f.oracle.addTo(c)
+	f.about.addTo(c)
+	f.out.addTo(c)
 	flags := c.Flags()
 	flags.StringSliceVar(&f.options.Allow, "allow", nil, "also examine this host, which is not on this machine")
 	flags.StringSliceVar(&f.options.Only, "only", nil, "run only these checks")
@@ -67,8 +67,8 @@ func checkCommand() *cobra.Command {
 	return c
 }
 
-func (f *checkFlags) run(c *cobra.Command) error {
-	target, closeTarget, err := f.target(c)
+func (f *checkFlags) runChecks(c *cobra.Command) error {
+	target, closeTarget, err := f.openTarget(c)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -79,45 +79,46 @@ func (f *checkFlags) run(c *cobra.Command) error {
 	if f.plan {
 		return f.showPlan(c, &target)
 	}
-	if err := f.out.open(c); err != nil {
+	if err := f.out.createFiles(c); err != nil {
 		return &usageError{err}
 	}
-	defer f.out.close()
+	defer f.out.removeUnused()
 	progress := progressOf(c.ErrOrStderr())
 	f.options.OnEvent = progress
-	f.options.TLS = anyCertificate(f.insecure)
+	f.options.TLS = insecureTLS(f.insecure)
 	found, err := check.Examine(c.Context(), target, &f.options)
 	if err != nil {
 		progress(check.Event{})
 		if found != nil {
-			err = errors.Join(err, f.out.write(c, found)) // what was found until it was interrupted
+			// what was found until it was interrupted
+			err = errors.Join(err, f.out.writeAll(c, found))
 		}
-		fmt.Fprintln(c.ErrOrStderr(), prefixed(err))
+		fmt.Fprintln(c.ErrOrStderr(), prefixedText(err))
 		return exitCode(2)
 	}
-	if err := f.out.write(c, found); err != nil {
-		fmt.Fprintln(c.ErrOrStderr(), prefixed(err))
+	if err := f.out.writeAll(c, found); err != nil {
+		fmt.Fprintln(c.ErrOrStderr(), prefixedText(err))
 		return exitCode(2)
 	}
 	if found.Count(check.Broken) > 0 {
 		return exitCode(1)
 	}
 	if err := found.Undecided(); err != nil {
-		fmt.Fprintln(c.ErrOrStderr(), prefixed(err))
+		fmt.Fprintln(c.ErrOrStderr(), prefixedText(err))
 		return exitCode(2)
 	}
 	return nil
 }
 
-// target makes the target of the flags.
-func (f *checkFlags) target(c *cobra.Command) (t check.Target, closeTarget func(), err error) {
-	if t.Request, err = f.request.read(c.InOrStdin(), c.Flags().Changed("request")); err != nil {
+// openTarget makes the target of the flags.
+func (f *checkFlags) openTarget(c *cobra.Command) (t check.Target, closeTarget func(), err error) {
+	if t.Request, err = f.request.readRequest(c.InOrStdin(), c.Flags().Changed("request")); err != nil {
 		return t, nil, err
 	}
-	if err := f.about.apply(&t); err != nil {
+	if err := f.about.setTarget(&t); err != nil {
 		return t, nil, err
 	}
-	closeTarget, err = f.oracle.open(&t, c.ErrOrStderr(), f.plan)
+	closeTarget, err = f.oracle.openOracle(&t, c.ErrOrStderr(), f.plan)
 	return t, closeTarget, err
 }
 
@@ -148,9 +149,10 @@ func keyHeader(t *check.Target) string {
 	return t.KeyHeader
 }
 
-// shell runs a line of the user in a shell. A process that the line starts and leaves running, such
-// as a service, is not waited for: it writes to a file, where a pipe would be open until it ends.
-func shell(c *exec.Cmd) error {
+// runShell runs a line of the user in a shell. A process that the line starts and leaves running,
+// such as a service, is not waited for: it writes to a file, where a pipe would be open until it
+// ends.
+func runShell(c *exec.Cmd) error {
 	out, err := os.CreateTemp("", "retrysafe-check-*")
 	if err != nil {
 		return err

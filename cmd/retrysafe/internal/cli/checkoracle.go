@@ -14,7 +14,7 @@ import (
 // oracleFlags say how effects are counted.
 type oracleFlags struct{ page, command, webhooks, webhookID, proxy string }
 
-func (f *oracleFlags) add(c *cobra.Command) {
+func (f *oracleFlags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.page, "count", "", "page with the effects, and a JSONPath of what counts: 'GET /orders | $.total'; it is fetched with the request's credentials")
 	flags.StringVar(&f.command, "count-command", "", "command that prints the number of effects")
@@ -23,9 +23,9 @@ func (f *oracleFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.proxy, "proxy", "", "start a proxy before the service and count what reaches it, 127.0.0.1:9000=http://localhost:8080; the guard must send to the proxy")
 }
 
-// open makes the oracle, and what makes the service fail where a proxy can. Listeners are not
+// openOracle makes the oracle, and what makes the service fail where a proxy can. Listeners are not
 // opened for a plan.
-func (f *oracleFlags) open(t *check.Target, errOut io.Writer, plan bool) (closeOracle func(), err error) {
+func (f *oracleFlags) openOracle(t *check.Target, errOut io.Writer, plan bool) (closeOracle func(), err error) {
 	given := 0
 	for _, s := range []string{f.page, f.command, f.webhooks, f.proxy} {
 		if s != "" {

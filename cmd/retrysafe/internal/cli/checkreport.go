@@ -19,7 +19,7 @@ type reportFlags struct {
 	files map[string]*os.File // opened before the examination, so that a bad name costs nothing
 }
 
-func (f *reportFlags) add(c *cobra.Command) {
+func (f *reportFlags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.json, "json", "", "write the report as JSON to this file, or - for the standard output in place of the table")
 	flags.StringVar(&f.junit, "junit", "", "write the report as JUnit XML")
@@ -38,8 +38,8 @@ func (f *reportFlags) kinds() []struct {
 	}{{f.json, report.JSON}, {f.junit, report.JUnit}, {f.sarif, report.SARIF}, {f.html, report.HTML}}
 }
 
-// open creates the files.
-func (f *reportFlags) open(*cobra.Command) error {
+// createFiles creates the files.
+func (f *reportFlags) createFiles(*cobra.Command) error {
 	f.files = make(map[string]*os.File)
 	used := map[string]bool{}
 	for _, k := range f.kinds() {
@@ -62,8 +62,8 @@ func (f *reportFlags) open(*cobra.Command) error {
 	return nil
 }
 
-// close removes the files if there was no report: an empty file looks like one.
-func (f *reportFlags) close() {
+// removeUnused removes the files if there was no report: an empty file looks like one.
+func (f *reportFlags) removeUnused() {
 	for name, file := range f.files {
 		if about, err := file.Stat(); err == nil && about.Mode().IsRegular() {
 			_ = os.Remove(name)
@@ -72,8 +72,8 @@ func (f *reportFlags) close() {
 	}
 }
 
-// write writes all reports.
-func (f *reportFlags) write(c *cobra.Command, r *check.Report) error {
+// writeAll writes all reports.
+func (f *reportFlags) writeAll(c *cobra.Command, r *check.Report) error {
 	var errs []error
 	table := true
 	for _, k := range f.kinds() {

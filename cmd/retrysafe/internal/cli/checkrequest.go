@@ -24,7 +24,7 @@ type requestFlags struct {
 	pick, server       string
 }
 
-func (f *requestFlags) add(c *cobra.Command) {
+func (f *requestFlags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVarP(&f.method, "request", "X", http.MethodPost, "method of the request")
 	flags.StringArrayVarP(&f.header, "header", "H", nil, "header field of the request, 'Name: value'; can be repeated")
@@ -36,9 +36,9 @@ func (f *requestFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.server, "server", "", "with --openapi: URL of the API in place of the document's first server")
 }
 
-// read returns the request. Fields, body and, if it is given, the method take precedence over those
-// of a file.
-func (f *requestFlags) read(stdin io.Reader, methodGiven bool) (r check.Request, err error) {
+// readRequest returns the request. Fields, body and, if it is given, the method take precedence
+// over those of a file.
+func (f *requestFlags) readRequest(stdin io.Reader, methodGiven bool) (r check.Request, err error) {
 	sources := 0
 	for _, s := range []string{f.url, f.curl, f.har, f.openapi} {
 		if s != "" {
@@ -77,7 +77,7 @@ func (f *requestFlags) read(stdin io.Reader, methodGiven bool) (r check.Request,
 			return r, err
 		}
 	}
-	guessType(&r)
+	guessContentType(&r)
 	return r, nil
 }
 
@@ -139,8 +139,8 @@ func addFields(h http.Header, lines []string, flag string) error {
 	return nil
 }
 
-// guessType sets the media type of a body without one, as its first character suggests.
-func guessType(r *check.Request) {
+// guessContentType sets the media type of a body without one, as its first character suggests.
+func guessContentType(r *check.Request) {
 	if len(r.Body) == 0 || r.Header.Get("Content-Type") != "" {
 		return
 	}

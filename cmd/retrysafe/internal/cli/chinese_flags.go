@@ -9,6 +9,15 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 	"print one JSON object, and no progress":                                                     "打印一个 JSON 对象，不显示进度",
 	"send each call alone: no group commit in SQL, no pipelining to Redis (memory: has neither)": "每个调用单独发送：SQL 不合并提交，Redis 不用流水线（memory: 两者都没有）",
 
+	// capacity
+	"new keys a second, on the average of the retention":     "每秒的新键数量，按保留期内的平均值",
+	"how many times as many there are in the busiest second": "最繁忙的一秒是平均值的多少倍",
+	"bytes of a stored answer, header fields included":       "一个保存的响应的字节数，包括响应头",
+	"only this kind of store, by its address; without it, all: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE": "只估算这一种存储，写它的地址；不写则估算全部：sqlite:PATH、redis://HOST、redis+sentinel://HOST/NAME、redis+cluster://HOST、postgres://HOST/DATABASE 或 mysql://HOST/DATABASE",
+	"connections of clients to one gateway":           "客户端到一个网关的连接数",
+	"requests that one gateway has in work at a time": "一个网关同时处理的请求数",
+	"bytes of a request's body":                       "请求正文的字节数",
+
 	// check
 	"also examine this host, which is not on this machine": "也检查这台主机，它不在本机上",
 	"run only these checks":                                "只运行这些检查项",
@@ -92,10 +101,10 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 	"redrive at most this many messages in one pass":                       "每轮最多重投多少条消息",
 
 	// gateway
-	"configuration file in YAML; docs/gateway.md has its options":                                       "YAML 配置文件；选项见 docs/gateway.md",
-	"check the configuration and exit":                                                                  "检查配置，然后退出",
-	"ask the running gateway of this configuration whether it is healthy, and exit: 0 if it is, else 1": "询问使用这份配置、正在运行的网关是否健康，然后退出：健康是 0，否则是 1",
-	"address of the service, for example http://127.0.0.1:9000; can be repeated":                        "服务的地址，例如 http://127.0.0.1:9000；可以重复",
+	"configuration file in YAML; docs/gateway.md has its options":                                                                                                     "YAML 配置文件；选项见 docs/gateway.md",
+	"check the configuration and its files, and exit; =store: connect to the store too, and leave nothing there":                                                      "检查配置和它引用的文件，然后退出；=store：还连接存储，但不在那里留下任何东西",
+	"ask the running gateway of this configuration whether it is healthy, and exit: 0 if it is, else 1":                                                               "询问使用这份配置、正在运行的网关是否健康，然后退出：健康是 0，否则是 1",
+	"address of the service, for example http://127.0.0.1:9000; can be repeated":                                                                                      "服务的地址，例如 http://127.0.0.1:9000；可以重复",
 	"where records are kept: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE": "记录保存在哪里：memory:、sqlite:PATH、redis://HOST、redis+sentinel://HOST/NAME、redis+cluster://HOST、postgres://HOST/DATABASE 或 mysql://HOST/DATABASE",
 	"name of this service in the store; required on Redis, PostgreSQL and MySQL, otherwise the default is app":                                                        "这个服务在存储里的名字；在 Redis、PostgreSQL 和 MySQL 上必须写，其他默认 app",
 	"address of the admin server: /healthz, /readyz, /metrics; none by default":                                                                                       "admin 服务的地址：/healthz、/readyz、/metrics；默认没有",
@@ -116,10 +125,19 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 	"grace period for requests in flight at shutdown":                                                                                                                             "停止时留给进行中的请求的时间",
 
 	// keys
+	"only this tenant, as show --reveal prints it": "只看这个租户，如 show --reveal 所显示",
+	"only this caller: NAME, basic:NAME, jwt:ISSUER|SUBJECT, header:VALUE, or a credential in a file: bearer:@FILE, credential:@FILE, cookie:@FILE, secret:@FILE, certificate:@FILE; @- is standard input": "只看这个调用者：NAME、basic:NAME、jwt:ISSUER|SUBJECT、header:VALUE，或者文件里的凭证：bearer:@FILE、credential:@FILE、cookie:@FILE、secret:@FILE、certificate:@FILE；@- 是标准输入",
+	`only records whose key was first used at this time or later: 2006-01-02, "2006-01-02 15:04", or a time ago such as 90m`:                                                                               `只看键在这个时间或之后第一次使用的记录：2006-01-02、"2006-01-02 15:04"，或者多久以前，例如 90m`,
+	"only records whose key was first used before this time":                                                                       "只看键在这个时间之前第一次使用的记录",
+	"only records whose stored answer has this Location or Content-Location, for example /payments/17; needs --reason":             "只看保存的响应带有这个 Location 或 Content-Location 的记录，例如 /payments/17；需要 --reason",
+	"only records whose stored answer has this text, such as the id of a payment; needs --reason":                                  "只看保存的响应里有这段文字的记录，例如付款的 ID；需要 --reason",
+	"with --answer-location or --answer-text: stop after so many answers":                                                          "与 --answer-location 或 --answer-text 一起：看过这么多个响应之后停止",
+	"why, for the audit log; required with --answer-location and --answer-text":                                                    "原因，写入审计日志；使用 --answer-location 和 --answer-text 时必填",
+	"only count what would be removed, and show what would be left":                                                                "只统计会删除什么，并显示会留下什么",
+	"why, for the audit log; required without --dry-run":                                                                           "原因，写入审计日志；没有 --dry-run 时必填",
 	"the service has no RETRYSAFE_SECRET; needed by resolve, release and show --reveal on Redis, PostgreSQL and MySQL without one": "服务没有 RETRYSAFE_SECRET；在 Redis、PostgreSQL 和 MySQL 上没有它时，resolve、release 和 show --reveal 需要这个命令行选项",
 	"only this namespace": "仅限这个命名空间",
 	"only this layer; those of retrysafe: gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret data-key": "仅限这一层；retrysafe 的层有：gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret data-key",
-	"only this tenant": "仅限这个租户",
 	`only this operation, for example "POST /orders"`:                        `仅限这个操作，例如 "POST /orders"`,
 	"only this state: issued in-progress in-doubt completed failed released": "仅限这个状态：issued in-progress in-doubt completed failed released",
 	"only records in doubt":                               "仅限存疑的记录",

@@ -12,6 +12,14 @@ beside this one and then in PATH. If there is none, it prints how to install it,
 namespace, bench-…, and expire after 15 minutes. A store in use gets slower while this runs.`: `bench store 获取并完成新的键，然后重放它们。每个响应 256 字节。记录放在单独的命名空间 bench-… 里，
 15 分钟后过期。运行期间，正在使用的存储会变慢。`,
 
+	// capacity
+	`capacity estimates how large the records of a service become, how much of a server new keys take, and how much memory
+a gateway needs. It connects to nothing. The figures were measured on one machine, which docs/benchmarks.md names: measure
+yours with "retrysafe bench store", and plan with a margin. Records that have expired stay until they are swept, a few
+minutes later.`: `capacity 估算一个服务的记录会有多大，新键占用服务器多少处理能力，以及网关需要多少内存。它不连接任何服务器。
+数据是在一台机器上测得的，docs/benchmarks.md 写明是哪一台：请用 "retrysafe bench store" 测量自己的机器，并留出余量。
+过期的记录在几分钟后清理，在那之前仍占空间。`,
+
 	// check
 	`check sends a request as clients, networks and crashes repeat it, and verifies the answers and how often the request
 took effect. The API can be written in any language.`: `check 像客户端、网络和崩溃那样重复发送一个请求，核对各次响应，并统计请求生效了几次。
@@ -91,6 +99,56 @@ number back, and exit.`: `它不做身份认证，所以只在你自己的程序
 SIGTERM：响应进行中的请求，交还机器号，然后退出。`,
 
 	// keys
+	"list lists records, without keys, tenants and answers.": "list 列出记录，不显示键、租户和响应。",
+	`--answer-location and --answer-text find a record by what its answer says, such as the id of a payment. They read the
+stored answers one after the other and print which records have it, nothing of the answers. That is a look at what is
+hidden: it needs a --reason, and is written to the audit log of the namespace first.`: `--answer-location 和 --answer-text 按响应的内容查找记录，例如付款的 ID。它们逐个读取保存的响应，
+只打印哪些记录有它，不打印响应的任何内容。这是在查看隐藏的内容：需要 --reason，并且先写入命名空间的审计日志。`,
+
+	// keysselect
+	`--user names a caller as people know it. The gateway makes its tenant of that in the same way, mostly a digest keyed by
+RETRYSAFE_SECRET:`: `--user 用人们所知的名字指明调用者。网关用同样的方法由它得到租户，多数是以 RETRYSAFE_SECRET 为密钥的摘要：`,
+	`basic:ann            the user name of Basic authentication
+jwt:ISSUER|SUBJECT   the claims iss and sub of a bearer token, verified or not
+header:ann           the value of a header of tenant: header:NAME, or any tenant that is not a digest
+bearer:@FILE         a bearer token; of a JWT, iss and sub count
+credential:@FILE     a whole Authorization header
+cookie:@FILE         the value of the cookie of tenant: {cookie: NAME}
+secret:@FILE         the value of the header of tenant: {header_secret: NAME}
+certificate:@FILE    the certificate of the client, in PEM
+ann                  basic:ann or header:ann`: `basic:ann            Basic 认证的用户名
+jwt:ISSUER|SUBJECT   bearer 令牌的声明 iss 和 sub，无论是否经过验证
+header:ann           tenant: header:NAME 的头的值，或任何不是摘要的租户
+bearer:@FILE         bearer 令牌；如果是 JWT，以 iss 和 sub 为准
+credential:@FILE     整个 Authorization 头
+cookie:@FILE         tenant: {cookie: NAME} 的 cookie 的值
+secret:@FILE         tenant: {header_secret: NAME} 的头的值
+certificate:@FILE    客户端的证书，PEM 格式
+ann                  basic:ann 或 header:ann`,
+	`A credential must not stand in the arguments of a process, which others can see: it is read from a file, or from
+standard input with @-.`: `凭证不能放在进程的参数里，因为别人能看到参数：它从文件读取，@- 则从标准输入读取。`,
+
+	// keysexport
+	`export prints each record of a caller as one line of JSON: key, operation, state, times, and the stored answer or the
+input and the steps of a call that is not finished. --tenant names a caller by its tenant.`: `export 把一个调用者的每条记录打印成一行 JSON：键、操作、状态、时间，以及保存的响应，
+或者未结束的调用的输入和步骤。--tenant 用租户指明调用者。`,
+	`The audit log of the namespace gets an entry first. Records are read one after the other, so a store of any size can
+be exported. A sealed answer is printed only with --seal-keys or RETRYSAFE_SEAL_KEYS.`: `先在命名空间的审计日志里写一个条目。记录逐条读取，所以任何大小的存储都能导出。
+加密的响应只有给出 --seal-keys 或 RETRYSAFE_SEAL_KEYS 才会打印。`,
+
+	// keysforget
+	`forget removes from each finished record of a caller the answer, the digests of the request and of the credential, and
+the text of the last error. The record stays until it expires, with the text of its key, so that a duplicate runs
+nothing: it gets 409 answer-not-kept. --tenant names a caller by its tenant.`: `forget 从一个调用者的每条已结束的记录里删除响应、请求和凭证的摘要，以及最后一个错误的文字。
+记录和它的键的文字保留到过期，所以重复请求不会执行任何东西：它得到 409 answer-not-kept。--tenant 用租户指明调用者。`,
+	`First look with --dry-run, which changes nothing. A record that is not finished is left and reported, since its work
+would run again: resolve it, or wait, and repeat the command. A record that changes meanwhile is left too. The audit
+log of the namespace gets an entry first, with a hash of the caller.`: `先用 --dry-run 查看，它什么也不改。未结束的记录会留下并报告，因为否则它的工作会再次执行：
+请处理它或者等待，然后重复这个命令。期间变更的记录也会留下。先在命名空间的审计日志里写一个条目，其中有调用者的哈希。`,
+	`With --seal-keys or RETRYSAFE_SEAL_KEYS it also destroys the data key of the caller, as seal forget does, if no record
+was left, and neither --operation nor --layer left any out. Copies of the records in backups can then not be opened either.`: `给出 --seal-keys 或 RETRYSAFE_SEAL_KEYS 时，如果没有记录留下，也没有用 --operation 或 --layer 排除记录，它还会像 seal forget 一样销毁调用者的数据密钥。
+之后备份里的记录副本也无法打开。`,
+
 	`keys reads the records of a store. A key can be a secret, so it is shown as a hash of 16 digits, keyed by
 RETRYSAFE_SECRET. Set that to the value of the gateway. show, release and resolve accept the hash, the key
 that the client sent, or the whole text of the record's key. list leaves out the audit log and the
@@ -117,7 +175,10 @@ starts. --print connects to nothing and changes nothing.`: `migrate 创建或更
 	`quota shows what the store has counted for a tenant: keys within their time, bytes, and how full the burst of each rate is.
 Compare it with limits in the configuration of the gateway or the policy of the service. Nothing is counted by looking.`: `quota 显示存储为一个租户统计的用量：在计数时间内的键、字节数，以及每个限流的突发额度用了多少。
 请与网关配置里的 limits 或服务的 policy 比较。查看本身不计数。`,
-	"--namespace is that of the service, by default app. Without --tenant it is the tenant of callers without a name.": "--namespace 是服务的命名空间，默认 app。没有 --tenant 时，是没有名字的调用者的租户。",
+	`--namespace is that of the service, by default app. Without --tenant and --user it is the tenant of callers without a
+name.`: `--namespace 是服务的命名空间，默认 app。没有 --tenant 和 --user 时，是没有名字的调用者的租户。`,
+	`A gateway that does not verify its callers counts a caller with an Authorization header by the whole header: give
+credential:@FILE.`: `网关不验证调用者时，对带 Authorization 头的调用者按整个头计数：请给出 credential:@FILE。`,
 
 	// resolve
 	`release lets the next request with the key run. Use it only if the first request had no effect and its process is

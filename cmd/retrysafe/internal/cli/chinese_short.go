@@ -9,6 +9,9 @@ var chineseShort = map[string]string{ //nolint:gosec // help, no credentials
 	"Measure a store": "测量存储",
 	"Measure how many keys a second a store handles": "测量一个存储每秒能处理多少个键",
 
+	// capacity
+	"Estimate what a store and a gateway need": "估算存储和网关需要多少资源",
+
 	// check
 	"Examine whether an HTTP API is safe to retry": "检查一个 HTTP API 能否安全地重试",
 
@@ -34,7 +37,9 @@ var chineseShort = map[string]string{ //nolint:gosec // help, no credentials
 	"Serve unique ids over HTTP, for programs in any language": "用 HTTP 为任何语言的程序提供唯一的 ID",
 
 	// keys
-	"List the records of a store, and resolve those in doubt": "列出存储里的记录，处理存疑的记录",
+	"Print what the store keeps about a caller":                         "打印存储里关于一个调用者的内容",
+	"Remove what the store keeps about a caller, and run nothing again": "删除存储里关于一个调用者的内容，并且什么也不会再次执行",
+	"List the records of a store, and resolve those in doubt":           "列出存储里的记录，处理存疑的记录",
 	"List records":    "列出记录",
 	"Show one record": "显示一条记录",
 

@@ -33,7 +33,7 @@ func consoleCommand() *cobra.Command {
 			"dead letters (--queue), an outbox (--outbox) and locks (--locks). A gateway serves the same on its admin address.\n\n" +
 			"Without --tokens, a caller on this machine can read, and no one can change anything. \"retrysafe console token\"\n" +
 			"makes a token. /api/v1/openapi.json describes the API.",
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.serveConsole(c) },
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
@@ -45,32 +45,28 @@ func consoleCommand() *cobra.Command {
 	flags.StringVar(&f.queue, "queue", "", "show the dead letters of this queue; NATS: STREAM/CONSUMER, Redis: STREAM/GROUP")
 	flags.StringVar(&f.outbox, "outbox", "", "show the outbox in this database: sqlite:PATH, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	flags.StringVar(&f.locks, "locks", "", "show the locks held there: redis://HOST, or a table in postgres://HOST/DATABASE, mysql://HOST/DATABASE or sqlite:PATH")
-	f.seal.add(flags)
+	f.seal.addTo(flags)
 	flags.DurationVar(&f.audit, "audit", 400*24*time.Hour, "how long entries of the audit log are kept")
 	c.AddCommand(consoleTokenCommand())
 	return c
 }
 
-func (f *consoleFlags) run(c *cobra.Command) (err error) {
-	o := admin.Options{Namespace: f.namespace, AllNamespaces: !c.Flags().Changed("namespace"), Console: true, Logger: logger(c.ErrOrStderr())}
+func (f *consoleFlags) serveConsole(c *cobra.Command) (err error) {
+	o := admin.Options{Namespace: f.namespace, AllNamespaces: !c.Flags().Changed("namespace"), Console: true, Logger: newLogger(c.ErrOrStderr())}
 	if f.tokens != "" {
-		text, err := os.ReadFile(f.tokens)
-		if err == nil {
-			o.Tokens, err = admin.ParseTokens(f.tokens, text)
-		}
-		if err != nil {
+		if o.Tokens, err = admin.ReadTokens(f.tokens); err != nil {
 			return &usageError{fmt.Errorf("--tokens: %w", err)}
 		}
 	}
-	f.serves = true
-	s, records, closeStore, err := f.open(c)
+	f.longRunning = true
+	s, records, closeStore, err := f.openRecords(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	f.compareShown(c, records, f.namespace)
 	o.Audit = admin.NewAudit(s, f.namespace, f.audit)
-	closeMessages, err := f.others(c.Context(), &o, records)
+	closeMessages, err := f.openSources(c.Context(), &o, records)
 	if err != nil {
 		return err
 	}
@@ -79,7 +75,7 @@ func (f *consoleFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return &usageError{err}
 	}
-	l, err := listen("--listen", f.listen)
+	l, err := listenOn("--listen", f.listen)
 	if err != nil {
 		return err
 	}
@@ -87,8 +83,8 @@ func (f *consoleFlags) run(c *cobra.Command) (err error) {
 	return serveUntil(c.Context(), l, handler)
 }
 
-// others opens the dead letters, the outbox and the locks that the flags name.
-func (f *consoleFlags) others(ctx context.Context, o *admin.Options, records *admin.Records) (closeAll func(), err error) {
+// openSources opens the dead letters, the outbox and the locks that the flags name.
+func (f *consoleFlags) openSources(ctx context.Context, o *admin.Options, records *admin.Records) (closeAll func(), err error) {
 	var closers []func()
 	closeAll = func() {
 		for _, c := range closers {

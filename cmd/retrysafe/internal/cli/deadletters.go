@@ -30,7 +30,7 @@ func openDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger
 		}
 		return drivers.DeadLettersOfAMQP(ctx, broker, queue, log)
 	case "nats", "tls":
-		stream, consumer, err := twoNames(queue, "consumer")
+		stream, consumer, err := splitQueueName(queue, "consumer")
 		if err != nil {
 			return d, err
 		}
@@ -39,7 +39,7 @@ func openDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger
 		}
 		return drivers.DeadLettersOfNATS(ctx, broker, stream, consumer, log)
 	case "redis", "rediss", "redis-sentinel", "redis-cluster":
-		stream, group, err := twoNames(queue, "group")
+		stream, group, err := splitQueueName(queue, "group")
 		if err != nil {
 			return d, err
 		}
@@ -55,8 +55,8 @@ func openDeadLetters(ctx context.Context, broker, queue string, log *slog.Logger
 	return d, &usageError{fmt.Errorf("--broker %s://…: write %s", u.Scheme, brokersHelp)}
 }
 
-// twoNames splits "stream/consumer".
-func twoNames(queue, second string) (string, string, error) {
+// splitQueueName splits "stream/consumer".
+func splitQueueName(queue, second string) (string, string, error) {
 	stream, name, ok := strings.Cut(queue, "/")
 	if !ok || stream == "" || name == "" {
 		return "", "", &usageError{fmt.Errorf("--queue %q: write the stream and the %s, like orders/stock", queue, second)}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/mqidem"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // dlqFlags are the flags of all dlq commands.
@@ -24,7 +24,7 @@ type dlqFlags struct {
 	keysFlags
 	broker, queue, why, consumer string
 	all, notDone                 bool
-	who                          operator
+	operator                     operator
 }
 
 func dlqCommand() *cobra.Command {
@@ -44,11 +44,11 @@ func dlqCommand() *cobra.Command {
 	flags.Lookup("broker").DefValue = "" // it may have a password
 	flags.StringVar(&f.queue, "queue", "", "queue of the consumer; NATS: STREAM/CONSUMER, Redis: STREAM/GROUP")
 	flags.StringVar(&f.store, "store", "sqlite:retrysafe.db", "store of the consumer's records, or RETRYSAFE_STORE; \"none\" if its handlers keep no records")
-	flags.StringVar(&f.why, "why", "", "only dead letters with this reason: "+strings.Join(reasons, " "))
+	flags.StringVar(&f.why, "why", "", "only dead letters with this reason: "+strings.Join(deadReasons, " "))
 	flags.StringVar(&f.consumer, "consumer", "", "only dead letters of this consumer")
 	list := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs, Short: "List dead letters",
-		RunE: func(c *cobra.Command, _ []string) error { return f.list(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.listLetters(c) },
 	}
 	list.Flags().IntVar(&f.limit, "limit", 0, "at most this many dead letters; 0 is all")
 	list.Flags().BoolVar(&f.json, "json", false, "print one JSON object per line")
@@ -57,44 +57,44 @@ func dlqCommand() *cobra.Command {
 }
 
 // reasons are those of dead letters.
-var reasons = []string{
+var deadReasons = []string{
 	mqidem.DeadTries, mqidem.DeadPoison, mqidem.DeadRefused, mqidem.DeadNoID, mqidem.DeadTooLarge, mqidem.DeadInDoubt,
 	mqidem.DeadMismatch, mqidem.DeadUnreadable,
 }
 
-// letters is what a dlq command works with.
-type letters struct {
-	flags   *dlqFlags
-	dead    *admin.DeadLetters
-	queue   mqidem.DeadLetters
-	store   storeapi.Store
-	records *admin.Records // nil, as store, if the handlers keep no records
-	command *cobra.Command
-	errOut  io.Writer
+// dlqSession is what a dlq command works with.
+type dlqSession struct {
+	flags       *dlqFlags
+	deadLetters *admin.DeadLetters
+	queue       mqidem.DeadLetters
+	store       storeapi.Store
+	records     *admin.Records // nil, as store, if the handlers keep no records
+	command     *cobra.Command
+	errOut      io.Writer
 }
 
-// at opens the broker and the store, and calls do.
-func (f *dlqFlags) at(c *cobra.Command, do func(context.Context, *letters) error) (err error) {
-	if f.why != "" && !slices.Contains(reasons, f.why) {
+// withLetters opens the broker and the store, and calls do.
+func (f *dlqFlags) withLetters(c *cobra.Command, do func(context.Context, *dlqSession) error) (err error) {
+	if f.why != "" && !slices.Contains(deadReasons, f.why) {
 		return &usageError{fmt.Errorf("--why: there is no reason %q; use %s or %s", f.why,
-			strings.Join(reasons[:len(reasons)-1], ", "), reasons[len(reasons)-1])}
+			strings.Join(deadReasons[:len(deadReasons)-1], ", "), deadReasons[len(deadReasons)-1])}
 	}
-	f.of = "the consumer"
+	f.storeOwner = "the consumer"
 	ctx := c.Context()
-	queue, err := openDeadLetters(ctx, f.broker, f.queue, logger(c.ErrOrStderr()))
+	queue, err := openDeadLetters(ctx, f.broker, f.queue, newLogger(c.ErrOrStderr()))
 	if err != nil {
 		return err
 	}
 	defer queue.Close()
-	d := &letters{flags: f, queue: queue, command: c, errOut: c.ErrOrStderr()}
+	d := &dlqSession{flags: f, queue: queue, command: c, errOut: c.ErrOrStderr()}
 	if f.store != "none" {
 		var closeStore func() error
-		if d.store, d.records, closeStore, err = f.open(c); err != nil {
+		if d.store, d.records, closeStore, err = f.openRecords(c); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, closeStore()) }()
 	}
-	d.dead = admin.NewDeadLetters(queue, d.records, []byte(os.Getenv("RETRYSAFE_SECRET")))
+	d.deadLetters = admin.NewDeadLetters(queue, d.records, []byte(os.Getenv("RETRYSAFE_SECRET")))
 	return do(ctx, d)
 }
 
@@ -110,11 +110,11 @@ type deadLine struct {
 	Source   string `json:"source"`
 }
 
-func (d *letters) line(ctx context.Context, m *mqidem.DeadLetter) deadLine {
+func (d *dlqSession) lineOf(ctx context.Context, m *mqidem.DeadLetter) deadLine {
 	r := &m.Reason
 	return deadLine{
-		Hash: d.dead.Hash(m), Why: r.Why, Consumer: r.Consumer, Tries: r.Tries, Redrives: r.Redrives, AgeS: int64(time.Since(r.At).Seconds()),
-		Record: d.dead.State(ctx, r), Source: m.Message.Source,
+		Hash: d.deadLetters.Hash(m), Why: r.Why, Consumer: r.Consumer, Tries: r.Tries, Redrives: r.Redrives, AgeS: int64(time.Since(r.At).Seconds()),
+		Record: d.deadLetters.State(ctx, r), Source: m.Message.Source,
 	}
 }
 
@@ -123,23 +123,23 @@ func (f *dlqFlags) disposal(hashes []string) *admin.Disposal {
 	return &admin.Disposal{Letters: hashes, All: f.all, Why: f.why, Consumer: f.consumer, NotDone: f.notDone}
 }
 
-// wants reports whether --why and --consumer select a message.
-func (f *dlqFlags) wants(m *mqidem.DeadLetter) bool { return f.disposal(nil).Choice().Wants(m) }
+// selects reports whether --why and --consumer select a message.
+func (f *dlqFlags) selects(m *mqidem.DeadLetter) bool { return f.disposal(nil).Choice().Wants(m) }
 
-func (f *dlqFlags) list(c *cobra.Command) error {
-	return f.at(c, func(ctx context.Context, d *letters) error {
+func (f *dlqFlags) listLetters(c *cobra.Command) error {
+	return f.withLetters(c, func(ctx context.Context, d *dlqSession) error {
 		w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 		out := json.NewEncoder(c.OutOrStdout())
 		if !f.json {
 			fmt.Fprintln(w, "HASH\tWHY\tCONSUMER\tTRIES\tREDRIVES\tAGE\tRECORD\tSOURCE")
 		}
 		n := 0
-		err := d.dead.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) bool {
-			if !f.wants(m) {
+		err := d.deadLetters.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) bool {
+			if !f.selects(m) {
 				return true
 			}
 			d.compareShown(m)
-			l := d.line(ctx, m)
+			l := d.lineOf(ctx, m)
 			if f.json {
 				_ = out.Encode(l) // the pipe may be closed; the walk then ends with the limit
 			} else {

@@ -7,20 +7,20 @@ import (
 
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/mqidem"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// walked is a dead-letter queue that counts its walks.
-type walked struct {
+// countingLetters is a dead-letter queue that counts its walks.
+type countingLetters struct {
 	mqidem.DeadLetters
 
 	letters []*mqidem.DeadLetter
 	walks   int
 }
 
-func (w *walked) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
+func (w *countingLetters) Walk(ctx context.Context, see func(context.Context, *mqidem.DeadLetter) (mqidem.Verdict, error)) error {
 	w.walks++
 	for _, m := range w.letters {
 		if _, err := see(ctx, m); err != nil {
@@ -55,17 +55,17 @@ func TestDisposeWalksOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			queue := &walked{letters: []*mqidem.DeadLetter{letterOf("no-id", ""), letterOf("tries", string(key)), letterOf("tries", string(key))}}
+			queue := &countingLetters{letters: []*mqidem.DeadLetter{letterOf("no-id", ""), letterOf("tries", string(key)), letterOf("tries", string(key))}}
 			store := memstore.New(nil)
 			flags := tt.flags
-			flags.all, flags.queue, flags.who = true, "q", operator{"ann", "x"}
+			flags.all, flags.queue, flags.operator = true, "q", operator{"ann", "x"}
 			if flags.store == "" {
 				flags.store = "memory:"
 			}
-			d := &letters{flags: &flags, dead: admin.NewDeadLetters(queue, nil, nil), store: store}
+			d := &dlqSession{flags: &flags, deadLetters: admin.NewDeadLetters(queue, nil, nil), store: store}
 			did := 0
-			_, err := d.dispose(t.Context(), "discard", nil, func(choice *admin.Choice) (admin.Disposed, error) {
-				out, err := d.dead.Discard(t.Context(), choice)
+			_, err := d.disposeLetters(t.Context(), "discard", nil, func(choice *admin.Choice) (admin.Disposed, error) {
+				out, err := d.deadLetters.Discard(t.Context(), choice)
 				did = out.Done
 				return out, err
 			})

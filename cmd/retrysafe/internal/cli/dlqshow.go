@@ -20,41 +20,41 @@ func dlqShowCommand(f *dlqFlags) *cobra.Command {
 		Use: "show HASH [--reveal --reason TEXT]", Args: cobra.ExactArgs(1), Short: "Show one dead letter",
 		Long: "show shows one dead letter. In its body, characters that are not printable are shown as escapes, such as \\x1b: they\n" +
 			"could control the terminal. Each line of the body is indented.",
-		RunE: func(c *cobra.Command, args []string) error { return f.show(c, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return f.showLetter(c, args[0]) },
 	}
 	c.Flags().BoolVar(&f.reveal, "reveal", false, "also show id, headers, last error and body")
-	f.logged(c, "why, for the audit log; required with --reveal, unless --store is none")
+	f.addAuditFlags(c, "why, for the audit log; required with --reveal, unless --store is none")
 	return c
 }
 
-func (f *dlqFlags) show(c *cobra.Command, hash string) error {
+func (f *dlqFlags) showLetter(c *cobra.Command, hash string) error {
 	if f.reveal {
-		if err := f.who.check(f.store != "none"); err != nil {
+		if err := f.operator.validate(f.store != "none"); err != nil {
 			return err
 		}
 	}
-	return f.at(c, func(ctx context.Context, d *letters) error {
-		entries := onLetters{of: d, entry: f.who.entry("reveal", f.object(), f.disposal([]string{hash}).Selection())}
+	return f.withLetters(c, func(ctx context.Context, d *dlqSession) error {
+		entries := letterAudit{session: d, entry: f.operator.entry("reveal", f.auditObject(), f.disposal([]string{hash}).Selection())}
 		found := 0
 		var failed error
 		var text bytes.Buffer // what is hidden is not shown unless both entries are stored
-		err := d.dead.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) bool {
+		err := d.deadLetters.Walk(ctx, func(ctx context.Context, m *mqidem.DeadLetter) bool {
 			d.compareShown(m)
-			if !f.wants(m) || d.dead.Hash(m) != hash {
+			if !f.selects(m) || d.deadLetters.Hash(m) != hash {
 				return true
 			}
 			found++
 			if f.reveal {
-				failed = entries.before(ctx, m)
+				failed = entries.beginEntry(ctx, m)
 			}
 			if failed == nil {
-				failed = d.print(ctx, &text, m)
+				failed = d.printLetter(ctx, &text, m)
 			}
 			return failed == nil
 		})
 		err = errors.Join(err, failed)
 		if err == nil && found == 0 {
-			err = noSuch(hash)
+			err = noLetterError(hash)
 		}
 		if entries.begun != nil {
 			err = entries.begun.End(ctx, "", err)
@@ -67,14 +67,14 @@ func (f *dlqFlags) show(c *cobra.Command, hash string) error {
 	})
 }
 
-func noSuch(hash string) error {
+func noLetterError(hash string) error {
 	return fmt.Errorf("no dead message has the hash %s; is RETRYSAFE_SECRET the one that it was listed with?", Printable(hash))
 }
 
-func (d *letters) print(ctx context.Context, out io.Writer, m *mqidem.DeadLetter) error {
+func (d *dlqSession) printLetter(ctx context.Context, out io.Writer, m *mqidem.DeadLetter) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }
-	l := d.line(ctx, m)
+	l := d.lineOf(ctx, m)
 	row("hash", l.Hash)
 	row("why", Printable(l.Why))
 	row("consumer", Printable(l.Consumer))
@@ -109,6 +109,6 @@ func (d *letters) print(ctx context.Context, out io.Writer, m *mqidem.DeadLetter
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\n%s\n", indented(m.Message.Body))
+	_, err := fmt.Fprintf(out, "\n%s\n", indentBody(m.Message.Body))
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/check/input"
 	"github.com/retrysafe/retrysafe/mqidem"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Drivers are the parts of the command that need large libraries of others, which are most of what
@@ -66,7 +66,7 @@ var drivers Drivers
 // notLinked is the error for a part that this program was built without.
 func notLinked(what string) error {
 	return &usageError{fmt.Errorf("this program was built without %s; use the command retrysafe: go install %s@%s",
-		what, "github.com/retrysafe/retrysafe/cmd/retrysafe", installable(built()))}
+		what, "github.com/retrysafe/retrysafe/cmd/retrysafe", installVersion(buildVersion()))}
 }
 
 // connectRedis connects to servers.

@@ -1,27 +1,32 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/gateway/config"
 )
 
 type gatewayFlags struct {
 	config                          string
-	check, alive                    bool
+	check                           string
+	alive                           bool
 	listen, store, admin, accessLog string
 	namespace                       string
 	upstream                        []string
 	lease, retention                time.Duration
 	inProgress, onDoubt             string
 
-	given   func(name string) bool // whether a flag was given
-	current *setup                 // the configuration in use
+	isGiven func(name string) bool // whether a flag was given
+	current *gatewayConfig         // the configuration in use
 }
 
 func gatewayCommand() *cobra.Command {
@@ -39,23 +44,24 @@ func gatewayCommand() *cobra.Command {
 			"OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry turn on the export of spans and metrics.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.given = c.Flags().Changed
-			s, err := f.setup()
+			f.isGiven = c.Flags().Changed
+			s, err := f.readConfig()
 			if err != nil {
 				return &usageError{err}
 			}
-			if f.check {
-				return s.checked(c.OutOrStdout())
+			if f.check != "" {
+				return f.checkConfig(c, s)
 			}
 			if f.alive {
-				return alive(c.Context(), s.Admin)
+				return checkHealth(c.Context(), s.Admin)
 			}
 			f.current = s
 			return runGateway(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &f, s)
 		},
 	}
 	c.Flags().StringVar(&f.config, "config", "", "configuration file in YAML; docs/gateway.md has its options")
-	c.Flags().BoolVar(&f.check, "check-config", false, "check the configuration and exit")
+	c.Flags().StringVar(&f.check, "check-config", "", "check the configuration and its files, and exit; =store: connect to the store too, and leave nothing there")
+	c.Flags().Lookup("check-config").NoOptDefVal = checkFiles
 	c.Flags().BoolVar(&f.alive, "alive", false, "ask the running gateway of this configuration whether it is healthy, and exit: 0 if it is, else 1")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on")
 	c.Flags().StringSliceVar(&f.upstream, "upstream", nil, "address of the service, for example http://127.0.0.1:9000; can be repeated")
@@ -70,20 +76,60 @@ func gatewayCommand() *cobra.Command {
 	return c
 }
 
-// checked reports a configuration that is valid, unless a start would fail for want of the secret.
-func (s *setup) checked(out io.Writer) error {
-	if _, err := s.engine(); err != nil {
+// The values of --check-config.
+const (
+	checkFiles = "files"
+	checkStore = "store"
+)
+
+// checkConfig reports what a start with a valid configuration would refuse or warn about.
+func (f *gatewayFlags) checkConfig(c *cobra.Command, s *gatewayConfig) error {
+	if f.check != checkFiles && f.check != checkStore {
+		return &usageError{fmt.Errorf("--check-config=%s: write --check-config, or --check-config=store", f.check)}
+	}
+	opts, err := s.engineOptions()
+	if err != nil {
 		return err
+	}
+	if err := s.checkFileWarnings(c.ErrOrStderr()); err != nil {
+		return err
+	}
+	if f.check == checkStore {
+		if err := f.connectStore(c, s, opts.Secret); err != nil {
+			return err
+		}
 	}
 	routes := "routes"
 	if len(s.gateway.Routes) == 1 {
 		routes = "route"
 	}
-	fmt.Fprintf(out, "retrysafe gateway: the configuration is good: %d %s\n", len(s.gateway.Routes), routes)
+	fmt.Fprintf(c.OutOrStdout(), "retrysafe gateway: the configuration is good: %d %s\n", len(s.gateway.Routes), routes)
 	return nil
 }
 
-func (f *gatewayFlags) policy() (retrysafe.Policy, error) {
+// connectStore opens the store, which logs its warnings, and compares the secret.
+func (f *gatewayFlags) connectStore(c *cobra.Command, s *gatewayConfig, secret []byte) (err error) {
+	log := newLogger(c.ErrOrStderr())
+	f.warnTwoStores(s, log)
+	if n, _ := parseStore(s.Store); n.path != "" {
+		if _, err := os.Stat(n.path); errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(c.ErrOrStderr(), "retrysafe gateway: store sqlite:%s does not exist yet; a start makes it\n", n.path)
+			return nil
+		}
+	}
+	store, closeStore, err := openStore(c.Context(), s.Store, log, toInspect, s.settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	records, err := admin.NewRecords(store, &admin.RecordsOptions{Secret: secret, Logger: log})
+	if err != nil {
+		return err
+	}
+	return requireSameSecret(c.Context(), records, cmp.Or(s.Namespace, "app"))
+}
+
+func (f *gatewayFlags) parsePolicy() (retrysafe.Policy, error) {
 	p := retrysafe.Policy{Lease: f.lease, Retention: f.retention}
 	var err error
 	if p.Wait, err = config.ParsePatience(f.inProgress); err != nil {

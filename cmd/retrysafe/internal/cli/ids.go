@@ -26,7 +26,7 @@ type idsFlags struct {
 	listen, store, layout, namespace, table string
 	tags                                    []string
 	replicas                                int
-	unsafe                                  bool
+	acceptLoss                              bool
 	drain                                   time.Duration
 }
 
@@ -43,7 +43,9 @@ func idsCommand() *cobra.Command {
 			"/healthz, /readyz, /metrics  for operators\n\n" +
 			"It authenticates no one, so listen where only your programs can connect. SIGTERM: answer the requests in flight, give the worker\n" +
 			"number back, and exit.",
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return f.serveIDs(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
 	}
 	serve.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8081", "address to listen on")
 	serve.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "store of worker numbers and ranges: memory:, sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
@@ -52,7 +54,7 @@ func idsCommand() *cobra.Command {
 	serve.Flags().StringVar(&f.table, "table", "", "table of tags in a SQL store: default retrysafe_ids; leaf_alloc is the table of Leaf")
 	serve.Flags().StringArrayVar(&f.tags, "tag", nil, "NAME, NAME:STEP or NAME:STEP:FIRST: create the tag if it does not exist, with ranges of STEP (1000) ids from FIRST (1); can be repeated")
 	serve.Flags().IntVar(&f.replicas, "replicas", 0, "how many Redis replicas must confirm each range; -1: all")
-	serve.Flags().BoolVar(&f.unsafe, "unsafe", false, "accept a store that can lose confirmed writes: ids can repeat after a crash or a failover")
+	serve.Flags().BoolVar(&f.acceptLoss, "unsafe", false, "accept a store that can lose confirmed writes: ids can repeat after a crash or a failover")
 	serve.Flags().DurationVar(&f.drain, "drain", 10*time.Second, "grace period for requests in flight at shutdown")
 	ids.AddCommand(serve)
 	return ids
@@ -65,15 +67,15 @@ var layouts = map[string]idgen.Layout{
 // mostWorkers is how many worker numbers there are.
 const mostWorkers = 1024
 
-// idsSetup is what the flags say.
-type idsSetup struct {
+// idsConfig is what the flags say.
+type idsConfig struct {
 	layout idgen.Layout
 	store  storeName
 	tags   []newTag
 }
 
-// parse checks the flags. An error is a *usageError.
-func (f *idsFlags) parse() (*idsSetup, error) {
+// parseFlags checks the flags. An error is a *usageError.
+func (f *idsFlags) parseFlags() (*idsConfig, error) {
 	layout, ok := layouts[f.layout]
 	if !ok {
 		return nil, &usageError{fmt.Errorf("--layout %q: write twitter, fast, uid-generator or sonyflake", f.layout)}
@@ -89,20 +91,20 @@ func (f *idsFlags) parse() (*idsSetup, error) {
 	switch {
 	case f.replicas < -1 || f.drain < 0:
 		return nil, &usageError{errors.New("--replicas is a count or -1 for all, and --drain a positive time")}
-	case f.table != "" && !store.tables():
+	case f.table != "" && !store.hasTables():
 		return nil, &usageError{errors.New("--table: only sqlite:PATH, postgres://HOST/DATABASE and mysql://HOST/DATABASE have tables")}
 	case f.namespace == "" || len(f.namespace) > 128:
 		return nil, &usageError{errors.New("--namespace has 1 to 128 bytes")}
 	}
-	return &idsSetup{layout, store, tags}, nil
+	return &idsConfig{layout, store, tags}, nil
 }
 
-func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
-	set, err := f.parse()
+func (f *idsFlags) serveIDs(ctx context.Context, out, errOut io.Writer) (err error) {
+	set, err := f.parseFlags()
 	if err != nil {
 		return err
 	}
-	log := logger(errOut)
+	log := newLogger(errOut)
 	l, err := listenIDs(f.listen)
 	if err != nil {
 		return err
@@ -113,7 +115,7 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 			err = errors.Join(err, one())
 		}
 	}()
-	store, closeStore, err := openStore(ctx, f.store, log, toServe, storeSettings{acks: f.replicas, allowEviction: f.unsafe})
+	store, closeStore, err := openStore(ctx, f.store, log, toServe, storeSettings{acks: f.replicas, allowEviction: f.acceptLoss})
 	if err != nil {
 		return err
 	}
@@ -128,12 +130,12 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 			return err
 		}
 	}
-	if set.store.memory() {
-		log.Warn("ids: the store is memory: ids of tags begin anew when this process ends, and other servers give the same")
+	if set.store.inMemory() {
+		log.Warn("ids: the store is memory: ids of tags begin again when this process ends, and other servers give the same")
 	}
 	s, err := idserver.New(ctx, &idserver.Options{
 		Store: store, Ranges: ranges, Log: log,
-		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Layout: set.layout, Max: int(min(set.layout.Workers(), mostWorkers)), Unsafe: f.unsafe || set.store.memory()},
+		Workers: &idgen.WorkersOptions{Namespace: f.namespace, Layout: set.layout, Max: int(min(set.layout.Workers(), mostWorkers)), Unsafe: f.acceptLoss || set.store.inMemory()},
 	})
 	if err != nil {
 		return err
@@ -143,12 +145,12 @@ func (f *idsFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		defer cancel()
 		return s.Close(end)
 	})
-	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s, version %s\n", l.Addr(), s.Worker(), set.store, built())
-	return f.serve(ctx, l, s, log)
+	fmt.Fprintf(out, "retrysafe ids: http://%s, %s, numbers and ranges in %s, version %s\n", l.Addr(), s.Worker(), set.store, buildVersion())
+	return f.serveUntil(ctx, l, s, log)
 }
 
-// serve serves until ctx ends, and then waits for requests in flight.
-func (f *idsFlags) serve(ctx context.Context, l net.Listener, s *idserver.Server, log *slog.Logger) error {
+// serveUntil serves until ctx ends, and then waits for requests in flight.
+func (f *idsFlags) serveUntil(ctx context.Context, l net.Listener, s *idserver.Server, log *slog.Logger) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // the live heap is small: a few MB more save CPU time
 	}

@@ -18,28 +18,29 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // keysFlags are the flags of all keys commands.
 type keysFlags struct {
 	store, namespace, layer, tenant, operation, state string
+	user, since, until                                string
 	inDoubt, json, reveal, raw, noSecret              bool
 	limit                                             int
 	seal                                              sealFlags
 
-	serves   bool         // the command keeps running, and logs warnings
-	of       string       // whose store it is, for errors; default: the gateway
-	log      *slog.Logger // set when the store is open
-	unopened error        // why the last record was not opened
+	longRunning bool         // the command keeps running, and logs warnings
+	storeOwner  string       // whose store it is, for errors; default: the gateway
+	log         *slog.Logger // set when the store is open
+	unopenedErr error        // why the last record was not opened
 
-	guesses  bool     // warn of a missing secret if a namespace has no check value
-	compared []string // namespaces whose secret was compared
-	warned   bool     // that there is no secret
+	guessesSecret      bool     // warn of a missing secret if a namespace has no check value
+	comparedNamespaces []string // namespaces whose secret was compared
+	warnedNoSecret     bool     // that there is no secret
 }
 
 func keysCommand() *cobra.Command {
-	f := keysFlags{guesses: true}
+	f := keysFlags{guessesSecret: true}
 	keys := &cobra.Command{
 		Use:   "keys",
 		RunE:  onlySubcommands,
@@ -53,40 +54,49 @@ func keysCommand() *cobra.Command {
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
 	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer; those of retrysafe: "+strings.Join(layers, " "))
 	keys.PersistentFlags().BoolVar(&f.noSecret, "no-secret", false, "the service has no RETRYSAFE_SECRET; needed by resolve, release and show --reveal on Redis, PostgreSQL and MySQL without one")
-	f.seal.add(keys.PersistentFlags())
+	f.seal.addTo(keys.PersistentFlags())
+	var answers answerSearch
+	var who operator
 	list := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs, Short: "List records",
-		RunE: func(c *cobra.Command, _ []string) error { return f.list(c) },
+		Long: "list lists records, without keys, tenants and answers.\n\n" + userHelp + "\n\n" +
+			"--answer-location and --answer-text find a record by what its answer says, such as the id of a payment. They read the\n" +
+			"stored answers one after the other and print which records have it, nothing of the answers. That is a look at what is\n" +
+			"hidden: it needs a --reason, and is written to the audit log of the namespace first.",
+		RunE: func(c *cobra.Command, _ []string) error { return f.listRecords(c, &answers, &who) },
 	}
-	list.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant")
-	list.Flags().StringVar(&f.operation, "operation", "", `only this operation, for example "POST /orders"`)
+	f.addSelectionFlags(list)
+	list.Flags().StringVar(&f.since, "since", "", `only records whose key was first used at this time or later: 2006-01-02, "2006-01-02 15:04", or a time ago such as 90m`)
+	list.Flags().StringVar(&f.until, "until", "", "only records whose key was first used before this time")
+	answers.addFlags(list)
+	who.addFlags(list, "why, for the audit log; required with --answer-location and --answer-text")
 	list.Flags().StringVar(&f.state, "state", "", "only this state: issued in-progress in-doubt completed failed released")
 	list.Flags().BoolVar(&f.inDoubt, "in-doubt", false, "only records in doubt")
 	list.Flags().IntVar(&f.limit, "limit", 0, "at most this many records; 0 is all")
 	list.Flags().BoolVar(&f.json, "json", false, "print one JSON object per line")
-	keys.AddCommand(list, showCommand(&f), quotaCommand(&f), releaseCommand(&f), resolveCommand(&f))
+	keys.AddCommand(list, showCommand(&f), quotaCommand(&f), releaseCommand(&f), resolveCommand(&f), exportCommand(&f), forgetUserCommand(&f))
 	return keys
 }
 
-// open opens an existing store and its records: reading records must not create a file.
-func (f *keysFlags) open(c *cobra.Command) (s storeapi.Store, d *admin.Records, closeStore func() error, err error) {
+// openRecords opens an existing store and its records: reading records must not create a file.
+func (f *keysFlags) openRecords(c *cobra.Command) (s storeapi.Store, d *admin.Records, closeStore func() error, err error) {
 	if err := (&retrysafe.Options{Secret: []byte(os.Getenv("RETRYSAFE_SECRET"))}).Validate(); err != nil {
 		return nil, nil, nil, &usageError{fmt.Errorf("RETRYSAFE_SECRET: %w", err)}
 	}
 	if n, _ := parseStore(f.store); n.path != "" {
 		if _, err := os.Stat(n.path); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("there is no such file here; name the store of %s with --store or RETRYSAFE_STORE, or go where it runs", cmp.Or(f.of, "the gateway"))
+				err = fmt.Errorf("there is no such file here; name the store of %s with --store or RETRYSAFE_STORE, or run this command in its directory", cmp.Or(f.storeOwner, "the gateway"))
 			}
 			return nil, nil, nil, fmt.Errorf("store %s: %w", f.store, err)
 		}
 	}
-	f.log = f.warnings(c)
-	s, closeStore, err = openStore(c.Context(), f.store, f.log, asItIs, storeSettings{allowEviction: true})
+	f.log = f.newLogger(c)
+	s, closeStore, err = openStore(c.Context(), f.store, f.log, toInspect, storeSettings{allowEviction: true})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	sealed, err := f.seal.wrap(s, func(_ storeapi.StoreKey, why error) { f.unopened = why })
+	sealed, err := f.seal.sealStore(s, func(_ storeapi.StoreKey, why error) { f.unopenedErr = why })
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, closeStore())
 	}
@@ -100,8 +110,8 @@ func (f *keysFlags) open(c *cobra.Command) (s storeapi.Store, d *admin.Records, 
 	return s, d, closeStore, nil
 }
 
-// selected is what the flags select.
-func (f *keysFlags) selected() (req storeapi.ListRequest, err error) {
+// listRequest is what the flags select.
+func (f *keysFlags) listRequest() (req storeapi.ListRequest, err error) {
 	req = storeapi.ListRequest{Namespace: f.namespace, Layer: f.layer, Tenant: f.tenant, Operation: f.operation, InDoubt: f.inDoubt, Asked: f.inDoubt}
 	switch f.state {
 	case "":
@@ -115,19 +125,13 @@ func (f *keysFlags) selected() (req storeapi.ListRequest, err error) {
 	return req, nil
 }
 
-// each calls see with the records that the flags select, until see returns false. During a long
-// walk it reports progress on errOut.
-func (f *keysFlags) each(ctx context.Context, d *admin.Records, errOut io.Writer, see func(*retrysafe.Record) bool) error {
-	req, err := f.selected()
-	if err != nil {
-		return err
-	}
-	read, told := 0, time.Now()
-	err = d.Each(ctx, req, see, func(page *storeapi.Page) {
-		if read += page.Read; time.Since(told) > time.Second {
-			told = time.Now()
-			fmt.Fprintf(errOut, "… %d records\n", read)
-		}
+// eachRecord calls see with the records that a store selects by req, until see returns false.
+// During a long walk it reports progress on errOut.
+func (f *keysFlags) eachRecord(ctx context.Context, d *admin.Records, req storeapi.ListRequest, errOut io.Writer, see func(*retrysafe.Record) bool) error {
+	read, progress := 0, reportProgress(errOut)
+	err := d.Each(ctx, req, see, func(page *storeapi.Page) {
+		read += page.Read
+		progress(read)
 		for _, u := range page.Unreadable {
 			fmt.Fprintf(errOut, "a record of layer %q and operation %q cannot be read by this build, and is left out: %s\n", u.Key.Layer, u.Key.Operation, Printable(u.Err.Error()))
 		}
@@ -138,8 +142,8 @@ func (f *keysFlags) each(ctx context.Context, d *admin.Records, errOut io.Writer
 	return nil
 }
 
-// line is a record in a list.
-type line struct {
+// recordLine is a record in a list.
+type recordLine struct {
 	Hash      string `json:"hash"`
 	Namespace string `json:"namespace"`
 	Layer     string `json:"layer"`
@@ -151,39 +155,91 @@ type line struct {
 	Cause     string `json:"cause,omitempty"`
 }
 
-func lineOf(d *admin.Records, rec *retrysafe.Record) line {
-	return line{
+func lineOf(d *admin.Records, rec *retrysafe.Record) recordLine {
+	return recordLine{
 		Hash: d.Hash(rec.Key), Namespace: rec.Key.Namespace, Layer: rec.Key.Layer, Operation: rec.Key.Operation, State: admin.StateOf(rec), Attempt: rec.Attempt,
 		Fence: uint64(rec.Fence), AgeS: int64(rec.Age().Seconds()), Cause: admin.ShownCause(rec),
 	}
 }
 
-func (f *keysFlags) list(c *cobra.Command) (err error) {
-	s, d, closeStore, err := f.open(c)
+func (f *keysFlags) listRecords(c *cobra.Command, answers *answerSearch, who *operator) (err error) {
+	searches := !answers.query.IsZero()
+	if searches {
+		if err := f.checkAnswerSearch(answers, who); err != nil {
+			return err
+		}
+	}
+	s, d, closeStore, err := f.openRecords(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	if f.namespace != "" {
-		f.compareShown(c, d, f.namespace)
+	sel, err := f.selection(c, d)
+	if err != nil {
+		return err
 	}
+	if !searches {
+		if f.namespace != "" {
+			f.compareShown(c, d, f.namespace)
+		}
+		return f.printList(c, s, d, &sel, answers)
+	}
+	if err := f.requireSecret(c, d); err != nil {
+		return err
+	}
+	return auditLog(s, f.namespace).Do(c.Context(), who.entry("search-answers", "namespace "+f.namespace, ""), func() error {
+		return f.printList(c, s, d, &sel, answers)
+	})
+}
+
+// checkAnswerSearch checks the flags of a search in answers, and sets the namespace whose audit log
+// has its entry.
+func (f *keysFlags) checkAnswerSearch(answers *answerSearch, who *operator) error {
+	if err := answers.query.Validate(); err != nil {
+		return &usageError{fmt.Errorf("--answer-text: %w", err)}
+	}
+	if err := f.setNamespace(); err != nil {
+		return err
+	}
+	return who.validate(true)
+}
+
+// setNamespace makes app the namespace if none was given, or returns an error if one is needed.
+func (f *keysFlags) setNamespace() error {
+	if err := needsNamespace(f.store, f.namespace); err != nil {
+		return &usageError{err}
+	}
+	f.namespace = cmp.Or(f.namespace, "app")
+	return nil
+}
+
+// printList prints the records of a list.
+func (f *keysFlags) printList(c *cobra.Command, s storeapi.Store, d *admin.Records, sel *admin.Selection, answers *answerSearch) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	out := json.NewEncoder(c.OutOrStdout())
 	if !f.json {
-		fmt.Fprintln(w, "HASH\t"+f.ofNamespace("NAMESPACE")+"LAYER\tOPERATION\tSTATE\tATTEMPT\tFENCE\tAGE\tCAUSE")
+		fmt.Fprintln(w, "HASH\t"+f.namespaceColumn("NAMESPACE")+"LAYER\tOPERATION\tSTATE\tATTEMPT\tFENCE\tAGE\tCAUSE")
 	}
 	n := 0
-	err = f.each(c.Context(), d, c.ErrOrStderr(), func(rec *retrysafe.Record) bool {
-		if reserved(rec.Key.Layer) && f.layer != rec.Key.Layer {
+	var failed error
+	err := f.eachRecord(c.Context(), d, sel.ListRequest, c.ErrOrStderr(), func(rec *retrysafe.Record) bool {
+		if isReserved(rec.Key.Layer) && f.layer != rec.Key.Layer {
 			return true // the console shows the log
 		}
 		f.compareShown(c, d, rec.Key.Namespace)
+		if !sel.Selects(rec) {
+			return true
+		}
+		var matches bool
+		if matches, failed = answers.matches(c, d, rec); failed != nil || !matches {
+			return failed == nil && !answers.stopped
+		}
 		n++
 		l := lineOf(d, rec)
 		if f.json {
 			_ = out.Encode(l) // the pipe may be closed; the walk then ends with the limit
 		} else {
-			fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Hash, f.ofNamespace(l.Namespace), Printable(l.Layer), Printable(l.Operation), l.State, l.Attempt, l.Fence,
+			fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Hash, f.namespaceColumn(l.Namespace), Printable(l.Layer), Printable(l.Operation), l.State, l.Attempt, l.Fence,
 				time.Duration(l.AgeS)*time.Second, Printable(l.Cause))
 		}
 		if n%1000 == 0 {
@@ -191,61 +247,72 @@ func (f *keysFlags) list(c *cobra.Command) (err error) {
 		}
 		return f.limit <= 0 || n < f.limit
 	})
-	if len(f.compared) == 0 {
-		err = errors.Join(err, f.noSecretWarning(c, false))
+	err = errors.Join(err, failed, w.Flush())
+	if len(f.comparedNamespaces) == 0 {
+		err = errors.Join(err, f.warnNoSecret(c, false))
 	}
 	if err == nil && n == 0 {
-		if err = f.nobodys(c.Context(), s); err == nil && f.namespace != "" {
-			fmt.Fprintf(c.ErrOrStderr(), "nothing was found in namespace %s\n", Printable(f.namespace))
-		}
+		err = f.sayNothingFound(c, s, sel)
 	}
-	return errors.Join(err, w.Flush())
+	return errors.Join(err, answers.report(c.ErrOrStderr()))
 }
 
-// ofNamespace returns the column of the namespace, which is left out if the flag selects one.
-func (f *keysFlags) ofNamespace(name string) string {
+// sayNothingFound says what an empty list may come from.
+func (f *keysFlags) sayNothingFound(c *cobra.Command, s storeapi.Store, sel *admin.Selection) error {
+	if err := f.checkLayer(c.Context(), s); err != nil {
+		return err
+	}
+	where := ""
+	if f.namespace != "" {
+		where = " in namespace " + Printable(f.namespace)
+	}
+	if hint := secretHint(sel); where != "" || hint != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "nothing was found%s%s\n", where, hint)
+	}
+	return nil
+}
+
+// namespaceColumn returns the column of the namespace, which is left out if the flag selects one.
+func (f *keysFlags) namespaceColumn(name string) string {
 	if f.namespace != "" {
 		return ""
 	}
 	return Printable(name) + "\t"
 }
 
-// find returns the record that a hash, the key of a client or the text of a key names.
-func (f *keysFlags) find(c *cobra.Command, s storeapi.Store, d *admin.Records, name string) (retrysafe.Record, error) {
-	req, err := f.selected()
+// findRecord returns the record that a hash, the key of a client or the text of a key names.
+func (f *keysFlags) findRecord(c *cobra.Command, s storeapi.Store, d *admin.Records, name string) (retrysafe.Record, error) {
+	sel, err := f.selection(c, d)
 	if err != nil {
 		return retrysafe.Record{}, err
 	}
-	told := time.Now()
-	key, err := d.Find(c.Context(), name, req, func(read int) {
-		if time.Since(told) > time.Second {
-			told = time.Now()
-			fmt.Fprintf(c.ErrOrStderr(), "… %d records\n", read)
-		}
-	})
+	key, err := d.FindIn(c.Context(), name, sel, reportProgress(c.ErrOrStderr()))
+	var several *admin.AmbiguousError
 	switch {
 	case errors.Is(err, retrysafe.ErrSecretChanged):
 		return retrysafe.Record{}, err
+	case errors.As(err, &several):
+		return retrysafe.Record{}, printCandidates(c, d, several)
 	case errors.Is(err, retrysafe.ErrNotFound) && !admin.IsHash(name):
-		return retrysafe.Record{}, errors.Join(f.nobodys(c.Context(), s), fmt.Errorf("no record%s has the key %s; keys list shows the hashes of all, and --operation narrows it", f.inNamespace(), Printable(name)))
+		return retrysafe.Record{}, errors.Join(f.checkLayer(c.Context(), s), fmt.Errorf("no record%s has the key %s%s; keys list shows the hashes of all, and --operation narrows it", f.namespacePhrase(), Printable(name), secretHint(&sel)))
 	case errors.Is(err, retrysafe.ErrNotFound):
-		return retrysafe.Record{}, errors.Join(f.nobodys(c.Context(), s), fmt.Errorf("no record%s has the hash %s; %sis RETRYSAFE_SECRET the one of the gateway?", f.inNamespace(), name, f.orNamespace()))
+		return retrysafe.Record{}, errors.Join(f.checkLayer(c.Context(), s), fmt.Errorf("no record%s has the hash %s; %sis RETRYSAFE_SECRET the one of the gateway?", f.namespacePhrase(), name, f.namespaceHint()))
 	case err != nil:
 		return retrysafe.Record{}, err
 	}
-	return lookup(c.Context(), d, key) // includes the answer, which lists omit
+	return lookupRecord(c.Context(), d, key) // includes the answer, which lists omit
 }
 
-// inNamespace names the namespace that the flag selects, for errors.
-func (f *keysFlags) inNamespace() string {
+// namespacePhrase names the namespace that the flag selects, for errors.
+func (f *keysFlags) namespacePhrase() string {
 	if f.namespace == "" {
 		return ""
 	}
 	return " of namespace " + Printable(f.namespace)
 }
 
-// orNamespace asks whether the namespace is right, if the flag selects one.
-func (f *keysFlags) orNamespace() string {
+// namespaceHint asks whether the namespace is right, if the flag selects one.
+func (f *keysFlags) namespaceHint() string {
 	if f.namespace == "" {
 		return ""
 	}

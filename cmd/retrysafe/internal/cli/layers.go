@@ -6,19 +6,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // layers are the layers of this project, those of the code. docs/formats.md and the comment of
 // retrysafe.Engine.Layer list the same. A program may use others.
 var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map", "audit", "secret", "data-key"}
 
-// reserved reports whether a layer has no calls: the audit log, and the check value of the secret.
-func reserved(layer string) bool { return layer == "audit" || layer == "secret" }
+// isReserved reports whether a layer has no calls: the audit log, and the check value of the
+// secret.
+func isReserved(layer string) bool { return layer == "audit" || layer == "secret" }
 
-// nobodys returns an error if the layer is unknown and no record has it. A known layer, or one that
-// a record has, may have nothing to list.
-func (f *keysFlags) nobodys(ctx context.Context, s storeapi.Store) error {
+// checkLayer returns an error if the layer is unknown and no record has it. A known layer, or one
+// that a record has, may have nothing to list.
+func (f *keysFlags) checkLayer(ctx context.Context, s storeapi.Store) error {
 	lister, ok := s.(storeapi.Lister)
 	if f.layer == "" || slices.Contains(layers, f.layer) || !ok {
 		return nil

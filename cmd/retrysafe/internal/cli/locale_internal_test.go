@@ -76,7 +76,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 	}
 	assert.Equal(t, slices.Sorted(maps.Keys(unused)), nil, "translations of no text")
 	eachFlag(root, func(f *pflag.Flag) {
-		for _, value := range values[f.Name] {
+		for _, value := range flagValues[f.Name] {
 			assert.Equal(t, strings.Contains(inChinese(f.Usage), value), strings.Contains(f.Usage, value), "--%s: %q", f.Name, value)
 		}
 	})
@@ -125,7 +125,7 @@ func TestHelpSpeaksChinese(t *testing.T) {
 	}
 	root := rootCommand()
 	addCobra(root)
-	for _, path := range paths(root) {
+	for _, path := range commandPaths(root) {
 		args := append([]string{"help"}, path...)
 		english, _, code := run("C", args...)
 		assert.Equal(t, code, 0, "%v", args)
@@ -150,11 +150,11 @@ func TestHelpSpeaksChinese(t *testing.T) {
 	}
 }
 
-// paths returns the arguments that name each command.
-func paths(c *cobra.Command) (all [][]string) {
+// commandPaths returns the arguments that name each command.
+func commandPaths(c *cobra.Command) (all [][]string) {
 	all = append(all, strings.Fields(c.CommandPath())[1:])
 	for _, below := range c.Commands() {
-		all = append(all, paths(below)...)
+		all = append(all, commandPaths(below)...)
 	}
 	return all
 }

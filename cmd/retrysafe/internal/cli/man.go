@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manual writes the manual pages of root and its subcommands to a directory: go run -tags man .
-// man-pages DIRECTORY.
-func manual(root *cobra.Command, args []string) (done bool, err error) {
+// writeManual writes the manual pages of root and its subcommands to a directory: go run -tags man
+// . man-pages DIRECTORY.
+func writeManual(root *cobra.Command, args []string) (done bool, err error) {
 	if len(args) != 2 || args[0] != "man-pages" {
 		return false, nil
 	}

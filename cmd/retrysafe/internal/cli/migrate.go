@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 func migrateCommand() *cobra.Command {
@@ -24,12 +24,12 @@ func migrateCommand() *cobra.Command {
 			switch {
 			case err != nil:
 				return &usageError{err}
-			case !n.tables():
+			case !n.hasTables():
 				return &usageError{errors.New("--store: only sqlite:PATH, postgres://HOST/DATABASE and mysql://HOST/DATABASE have tables")}
 			case show:
 				return printSchema(c.OutOrStdout(), n)
 			}
-			_, closeStore, err := openStore(c.Context(), store, logger(c.ErrOrStderr()), toServe, storeSettings{})
+			_, closeStore, err := openStore(c.Context(), store, newLogger(c.ErrOrStderr()), toServe, storeSettings{})
 			if err != nil {
 				return err
 			}

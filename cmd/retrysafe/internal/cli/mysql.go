@@ -10,14 +10,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 // mysqlAddress is the address of a server and a database, and the maximum number of connections.
 type mysqlAddress struct {
-	dsn   string // in the driver's format, with the password
-	shown string
-	conns int
+	dsn     string // in the driver's format, with the password
+	display string
+	conns   int
 }
 
 // mysqlForm describes the format of an address.
@@ -39,9 +39,9 @@ func parseMySQL(name string) (*mysqlAddress, error) {
 	}
 	user := u.User.Username()
 	if strings.Contains(user, ":") {
-		return nil, errors.New("store mysql: the driver takes no user with a colon")
+		return nil, errors.New("store mysql: the name of the user has a colon, which the driver does not allow; use another user")
 	}
-	a := &mysqlAddress{shown: "mysql " + u.Host + u.Path, conns: defaultConns}
+	a := &mysqlAddress{display: "mysql " + u.Host + u.Path, conns: defaultConns}
 	// The driver looks for the last slash, the last @ before it, and the first colon, so a password
 	// may contain all of them. interpolateParams sends a statement in one message.
 	password, _ := u.User.Password()
@@ -72,10 +72,10 @@ func parseMySQL(name string) (*mysqlAddress, error) {
 }
 
 // openMySQL connects to a server. If the store is to serve, it creates the tables.
-func openMySQL(ctx context.Context, a *mysqlAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
+func openMySQL(ctx context.Context, a *mysqlAddress, log *slog.Logger, how storeAccess, with storeSettings) (*sqlstore.Store, func() error, error) {
 	db, err := openSQL("mysql", a.dsn, a.conns)
 	if err != nil {
-		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
+		return nil, nil, fmt.Errorf("store %s: %w", a.display, err)
 	}
 	s, err := sqlstore.New(db, sqlstore.MySQL, &sqlstore.Options{Logger: log, NoGroupCommit: with.naive})
 	if err == nil && how == toServe {
@@ -83,7 +83,7 @@ func openMySQL(ctx context.Context, a *mysqlAddress, log *slog.Logger, how acces
 	}
 	if err != nil {
 		_ = db.Close()
-		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
+		return nil, nil, fmt.Errorf("store %s: %w", a.display, err)
 	}
 	return s, db.Close, nil
 }

@@ -11,13 +11,13 @@ import (
 // openOutbox opens the outbox in a database. An error does not quote the address.
 func openOutbox(name string, log *slog.Logger) (*outbox.Outbox, func(), error) {
 	n, err := parseStore(name)
-	if err == nil && !n.tables() {
+	if err == nil && !n.hasTables() {
 		err = errors.New("--outbox names a database: sqlite:PATH, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	}
 	if err != nil {
 		return nil, nil, &usageError{err}
 	}
-	db, dialect, err := n.database(asItIs, 4)
+	db, dialect, err := n.openDatabase(toInspect, 4)
 	if err != nil {
 		return nil, nil, fmt.Errorf("outbox in %s: %w", n, err)
 	}

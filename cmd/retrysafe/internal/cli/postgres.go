@@ -8,14 +8,14 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 // postgresAddress is the address of a server and a database, and the maximum number of connections.
 type postgresAddress struct {
-	url   string // in the driver's format, with the password
-	shown string
-	conns int
+	url     string // in the driver's format, with the password
+	display string
+	conns   int
 }
 
 // defaultConns is well below a server's default limit (100), so that several gateways fit.
@@ -29,7 +29,7 @@ func parsePostgres(name string) (*postgresAddress, error) {
 		return nil, errors.New("store postgres: the address cannot be read; write it like postgres://user:password@host:5432/database?sslmode=verify-full, " +
 			"with special characters of the password as %40")
 	}
-	a := &postgresAddress{shown: "postgres " + u.Host + u.Path, conns: defaultConns}
+	a := &postgresAddress{display: "postgres " + u.Host + u.Path, conns: defaultConns}
 	q := u.Query()
 	if n := q.Get("pool_max_conns"); n != "" {
 		if a.conns, err = strconv.Atoi(n); err != nil || a.conns < 1 {
@@ -43,10 +43,10 @@ func parsePostgres(name string) (*postgresAddress, error) {
 }
 
 // openPostgres connects to a server. If the store is to serve, it creates the tables.
-func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how access, with storeSettings) (*sqlstore.Store, func() error, error) {
+func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how storeAccess, with storeSettings) (*sqlstore.Store, func() error, error) {
 	db, err := openSQL("pgx", a.url, a.conns)
 	if err != nil {
-		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
+		return nil, nil, fmt.Errorf("store %s: %w", a.display, err)
 	}
 	o := &sqlstore.Options{Logger: log, NoGroupCommit: with.naive}
 	if drivers.ListenPostgreSQL != nil {
@@ -58,7 +58,7 @@ func openPostgres(ctx context.Context, a *postgresAddress, log *slog.Logger, how
 	}
 	if err != nil {
 		_ = db.Close()
-		return nil, nil, fmt.Errorf("store %s: %w", a.shown, err)
+		return nil, nil, fmt.Errorf("store %s: %w", a.display, err)
 	}
 	return s, db.Close, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/idgen/sqlranges"
 )
 
-// tagged is a source of ranges that can also create tags.
-type tagged interface {
+// rangeSource is a source of ranges that can also create tags.
+type rangeSource interface {
 	idgen.Ranges
 	Create(ctx context.Context, tag string, first, step int64) (created bool, err error)
 }
@@ -22,9 +22,9 @@ type tagged interface {
 const rangeConns = 4
 
 // openRanges opens the source of ranges of a store. Call closeRanges at most once.
-func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags) (r tagged, closeRanges func() error, err error) {
+func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags) (r rangeSource, closeRanges func() error, err error) {
 	switch {
-	case n.memory():
+	case n.inMemory():
 		return memranges.New(), func() error { return nil }, nil
 	case n.redis != nil:
 		client, err := connectRedis(n.redis, false)
@@ -33,14 +33,14 @@ func openRanges(ctx context.Context, n storeName, log *slog.Logger, f *idsFlags)
 		}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		ranges, err := redisranges.New(ctx, client, &redisranges.Options{Replicas: f.replicas, Unsafe: f.unsafe, Logger: log})
+		ranges, err := redisranges.New(ctx, client, &redisranges.Options{Replicas: f.replicas, Unsafe: f.acceptLoss, Logger: log})
 		if err != nil {
 			_ = client.Close()
 			return nil, nil, fmt.Errorf("%w (here: --replicas, --unsafe)", err)
 		}
 		return ranges, client.Close, nil
 	}
-	db, dialect, err := n.database(toServe, rangeConns)
+	db, dialect, err := n.openDatabase(toServe, rangeConns)
 	if err != nil {
 		return nil, nil, fmt.Errorf("store %s: %w", n, err)
 	}

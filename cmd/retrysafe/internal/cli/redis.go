@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/nearstore"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/redisstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/nearstore"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // openRedis connects to the servers of an address.
@@ -24,7 +24,7 @@ func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s 
 	store, err := redisstore.New(ctx, client, &redisstore.Options{Replicas: s.acks, AllowEviction: s.allowEviction, Logger: log})
 	if err != nil {
 		_ = end()
-		return nil, nil, inWordsOfTheFile{err}
+		return nil, nil, configWordsError{err}
 	}
 	if s.copies > 0 {
 		return nearstore.New(store, &nearstore.Options{Bytes: s.copies}), end, nil
@@ -32,12 +32,12 @@ func openRedis(ctx context.Context, a *redisclient.Address, log *slog.Logger, s 
 	return store, end, nil
 }
 
-// inWordsOfTheFile is an error of a store that names the options of the configuration file instead
+// configWordsError is an error of a store that names the options of the configuration file instead
 // of those of the package.
-type inWordsOfTheFile struct{ error }
+type configWordsError struct{ error }
 
-func (e inWordsOfTheFile) Unwrap() error { return e.error }
+func (e configWordsError) Unwrap() error { return e.error }
 
-func (e inWordsOfTheFile) Error() string {
+func (e configWordsError) Error() string {
 	return strings.NewReplacer("AllowEviction", "allow_eviction: true", "Replicas", "acks").Replace(e.error.Error())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/retrysafe/retrysafe/internal/anchor"
 	"github.com/retrysafe/retrysafe/internal/assert"
 )
 
@@ -60,16 +61,16 @@ type reference struct {
 // TestReference: docs/cli.md and its twin are what the commands say about themselves.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	english := reference{stop: ".", colon: ": ", flags: "flag | default | meaning", also: "Also the flags of [%s](#%s).", paragraph: wrapped}
+	english := reference{stop: ".", colon: ": ", flags: "flag | default | meaning", also: "Also the flags of [%s](#%s).", paragraph: wrapText}
 	english.page.WriteString(referenceHead)
-	english.command(rootCommand())
+	english.writeCommand(rootCommand())
 	upToDate(t, "cli.md", english.page.String())
 
-	chinese := reference{stop: "。", colon: "：", flags: "命令行选项 | 默认值 | 含义", also: "还有 [%s](#%s) 的命令行选项。", paragraph: unwrapped}
-	fmt.Fprintf(&chinese.page, "<!-- translated from cli.md %s -->\n%s", digest(english.page.String()), referenceHeadChinese)
+	chinese := reference{stop: "。", colon: "：", flags: "命令行选项 | 默认值 | 含义", also: "还有 [%s](#%s) 的命令行选项。", paragraph: joinLines}
+	fmt.Fprintf(&chinese.page, "<!-- translated from cli.md %s -->\n%s", pageDigest(english.page.String()), referenceHeadChinese)
 	root := rootCommand()
 	speakChinese(root)
-	chinese.command(root)
+	chinese.writeCommand(root)
 	upToDate(t, "cli.zh-CN.md", chinese.page.String())
 }
 
@@ -84,14 +85,14 @@ func upToDate(t *testing.T, name, text string) {
 	assert.Equal(t, string(have), text, "docs/%s; UPDATE=1 writes it", name)
 }
 
-// digest is what scripts/translations wants in the first line of the twin.
-func digest(page string) string {
+// pageDigest is what scripts/translations wants in the first line of the twin.
+func pageDigest(page string) string {
 	sum := sha256.Sum256([]byte(strings.Replace(page, toChinese, "", 1)))
 	return hex.EncodeToString(sum[:6])
 }
 
-// command writes the section of c and those of its subcommands.
-func (r *reference) command(c *cobra.Command) {
+// writeCommand writes the section of c and those of its subcommands.
+func (r *reference) writeCommand(c *cobra.Command) {
 	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 		return
 	}
@@ -100,25 +101,25 @@ func (r *reference) command(c *cobra.Command) {
 		fmt.Fprintf(&r.page, "    %s\n", strings.TrimSuffix(c.UseLine(), " [flags]"))
 		for paragraph := range strings.SplitSeq(c.Long, "\n\n") {
 			if paragraph != "" {
-				r.page.WriteString("\n" + r.shaped(paragraph))
+				r.page.WriteString("\n" + r.shapeParagraph(paragraph))
 			}
 		}
 		r.flagTable(c.LocalFlags())
 		if c.HasInheritedFlags() && c.Runnable() {
-			fmt.Fprintf(&r.page, "\n"+r.also+"\n", c.Parent().CommandPath(), strings.ReplaceAll(c.Parent().CommandPath(), " ", "-"))
+			fmt.Fprintf(&r.page, "\n"+r.also+"\n", c.Parent().CommandPath(), anchor.Of(c.Parent().CommandPath()))
 		}
 	}
 	for _, below := range c.Commands() {
-		r.command(below)
+		r.writeCommand(below)
 	}
 }
 
 // column is a line of a paragraph with two columns: a name and what it means.
 var column = regexp.MustCompile(`^( *)(\S.*?)   *(\S.*)$`)
 
-// shaped returns a paragraph of a help text: one with columns as a list, an example as it is, and
-// any other as text.
-func (r *reference) shaped(paragraph string) string {
+// shapeParagraph returns a paragraph of a help text: one with columns as a list, an example as it
+// is, and any other as text.
+func (r *reference) shapeParagraph(paragraph string) string {
 	m := column.FindStringSubmatch(strings.Split(paragraph, "\n")[0])
 	switch {
 	case m == nil && strings.HasPrefix(paragraph, " "):
@@ -135,9 +136,9 @@ func (r *reference) shaped(paragraph string) string {
 	return list.String()
 }
 
-// wrapped puts text into lines of at most 100 columns. The first begins with first, the others with
-// rest.
-func wrapped(first, text, rest string) string {
+// wrapText puts text into lines of at most 100 columns. The first begins with first, the others
+// with rest.
+func wrapText(first, text, rest string) string {
 	var b strings.Builder
 	line, empty := first, true
 	for _, word := range strings.Fields(text) {
@@ -153,15 +154,15 @@ func wrapped(first, text, rest string) string {
 	return b.String() + line + "\n"
 }
 
-// unwrapped puts text into one line. The end of a line is no space between two Chinese characters,
+// joinLines puts text into one line. The end of a line is no space between two Chinese characters,
 // nor beside punctuation.
-func unwrapped(first, text, _ string) string {
+func joinLines(first, text, _ string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		before, _ := utf8.DecodeLastRuneInString(first)
 		after, _ := utf8.DecodeRuneInString(line)
 		bothChinese := unicode.Is(unicode.Han, before) && unicode.Is(unicode.Han, after)
-		if first != "" && !spaceless(before) && !spaceless(after) && !bothChinese {
+		if first != "" && !needsNoSpace(before) && !needsNoSpace(after) && !bothChinese {
 			first += " "
 		}
 		first += line
@@ -169,8 +170,8 @@ func unwrapped(first, text, _ string) string {
 	return first + "\n"
 }
 
-// spaceless reports whether a character has no space beside it.
-func spaceless(r rune) bool { return r == ' ' || strings.ContainsRune("，。、；：（）", r) }
+// needsNoSpace reports whether a character has no space beside it.
+func needsNoSpace(r rune) bool { return r == ' ' || strings.ContainsRune("，。、；：（）", r) }
 
 func (r *reference) flagTable(flags *pflag.FlagSet) {
 	empty := true

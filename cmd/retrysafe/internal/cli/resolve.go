@@ -21,13 +21,13 @@ type resolveFlags struct {
 	status                      int
 	contentType, body, location string
 	failure                     string
-	who                         operator
+	operator                    operator
 }
 
-func (r *resolveFlags) common(c *cobra.Command) {
+func (r *resolveFlags) addCommonFlags(c *cobra.Command) {
 	c.Flags().Uint64Var(&r.fence, "fence", 0, "fence of the record, from keys show; if the record has changed since, nothing happens")
 	c.Flags().BoolVar(&r.force, "force", false, "also if an attempt has a live lease; that attempt may still act")
-	r.who.flags(c, "how this is known, for the audit log; required")
+	r.operator.addFlags(c, "how this is known, for the audit log; required")
 }
 
 func releaseCommand(f *keysFlags) *cobra.Command {
@@ -36,9 +36,10 @@ func releaseCommand(f *keysFlags) *cobra.Command {
 		Use: "release HASH|KEY --fence N --reason TEXT", Args: cobra.ExactArgs(1), Short: "Let the next request with a key run",
 		Long: "release lets the next request with the key run. Use it only if the first request had no effect and its process is\n" +
 			"dead: a process that is only slow can still act, unless the resource checks the fence.",
-		RunE: func(c *cobra.Command, args []string) error { return f.resolve(c, args[0], &r) },
+		RunE: func(c *cobra.Command, args []string) error { return f.resolveRecord(c, args[0], &r) },
 	}
-	r.common(c)
+	f.addSelectionFlags(c)
+	r.addCommonFlags(c)
 	return c
 }
 
@@ -52,9 +53,10 @@ func resolveCommand(f *keysFlags) *cobra.Command {
 			"          nothing was done, such as 401, is refused, and so is a body of a 204 or 304.\n" +
 			"failed    duplicates get 409 resolved-failed with the text of --failure.\n" +
 			"not-done  the next request with the key runs, as after \"keys release\".",
-		RunE: func(c *cobra.Command, args []string) error { return f.resolve(c, args[0], &r) },
+		RunE: func(c *cobra.Command, args []string) error { return f.resolveRecord(c, args[0], &r) },
 	}
-	r.common(c)
+	f.addSelectionFlags(c)
+	r.addCommonFlags(c)
 	c.Flags().StringVar(&r.outcome, "outcome", "", "the outcome: done, failed or not-done")
 	c.Flags().IntVar(&r.status, "status", 0, "with done: status of the answer")
 	c.Flags().StringVar(&r.contentType, "content-type", "application/json", "with done: Content-Type of the answer")
@@ -64,9 +66,9 @@ func resolveCommand(f *keysFlags) *cobra.Command {
 	return c
 }
 
-// resolution converts the flags to a resolution.
-func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
-	res := retrysafe.Resolution{Fence: retrysafe.Fence(r.fence), Force: r.force, By: r.who.by}
+// toResolution converts the flags to a resolution.
+func (r *resolveFlags) toResolution() (retrysafe.Resolution, error) {
+	res := retrysafe.Resolution{Fence: retrysafe.Fence(r.fence), Force: r.force, By: r.operator.by}
 	if r.fence == 0 {
 		return res, &usageError{errors.New("--fence is needed: keys show shows it, and it makes sure that the record is still what you saw")}
 	}
@@ -86,7 +88,7 @@ func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 		if r.status == 0 {
 			return res, nil
 		}
-		if err := r.fits(); err != nil {
+		if err := r.checkAnswer(); err != nil {
 			return res, &usageError{err}
 		}
 		var body []byte
@@ -110,12 +112,12 @@ func (r *resolveFlags) resolution() (retrysafe.Resolution, error) {
 	return res, nil
 }
 
-// fits returns an error if the answer of the flags contradicts itself, or says that nothing was
-// done.
-func (r *resolveFlags) fits() error {
+// checkAnswer returns an error if the answer of the flags contradicts itself, or says that nothing
+// was done.
+func (r *resolveFlags) checkAnswer() error {
 	switch {
 	case r.body != "" && (r.status == http.StatusNoContent || r.status == http.StatusNotModified):
-		return fmt.Errorf("--body: an answer of status %d has no body, and nobody would get it; leave --body out, or use another --status", r.status)
+		return fmt.Errorf("--body: an answer of status %d has no body, and no duplicate would get it; leave --body out, or use another --status", r.status)
 	case httpidem.NotRun(r.status):
 		return fmt.Errorf("--status %d says that nothing was done, and --outcome done that it was. Say --outcome not-done, so that the next request runs, "+
 			"or --outcome failed if it was refused for good", r.status)
@@ -123,20 +125,20 @@ func (r *resolveFlags) fits() error {
 	return nil
 }
 
-func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err error) {
-	res, err := r.resolution()
+func (f *keysFlags) resolveRecord(c *cobra.Command, name string, r *resolveFlags) (err error) {
+	res, err := r.toResolution()
 	if err == nil {
-		err = r.who.check(true)
+		err = r.operator.validate(true)
 	}
 	if err != nil {
 		return err
 	}
-	s, d, closeStore, err := f.open(c)
+	s, d, closeStore, err := f.openRecords(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	rec, err := f.found(c, s, d, name, true)
+	rec, err := f.findChecked(c, s, d, name, true)
 	if err != nil {
 		return err
 	}
@@ -144,8 +146,8 @@ func (f *keysFlags) resolve(c *cobra.Command, name string, r *resolveFlags) (err
 	if layer := rec.Key.Layer; r.status != 0 && !slices.Contains([]string{"gw", "http", "nginx", "token"}, layer) {
 		return &usageError{fmt.Errorf("--status makes an HTTP answer, and this record is of layer %s; leave it out", layer)}
 	}
-	if reserved(rec.Key.Layer) {
+	if isReserved(rec.Key.Layer) {
 		return &usageError{errors.New("entries of the audit log and the check value of the secret are never resolved")}
 	}
-	return r.settle(c, s, d, &rec, res)
+	return r.resolveAudited(c, s, d, &rec, res)
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // resumeFlags are the flags of resume, beyond those that it shares with keys.
@@ -28,7 +28,7 @@ type resumeFlags struct {
 	worker         retrysafe.WorkerOptions
 	lease, timeout time.Duration
 
-	who operator
+	operator operator
 
 	mu  sync.Mutex // guards the output
 	out io.Writer
@@ -53,11 +53,11 @@ func resumeCommand() *cobra.Command {
 			"use \"keys resolve\". An interrupt lets running calls finish and then exits.\n\n" +
 			"Each call that the program gets, and each that is given up, has its entries in the audit log of the namespace. If an\n" +
 			"entry cannot be written, the call does not run. The list changes nothing and has no entries.",
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.runResume(c) },
 	}
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	c.Flags().StringVar(&f.namespace, "namespace", "", "only this namespace; required with --exec or --post on Redis, PostgreSQL and MySQL")
-	f.seal.add(c.Flags())
+	f.seal.addTo(c.Flags())
 	c.Flags().StringVar(&f.layer, "layer", "", `only this layer; the default with --exec or --post is fn`)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant (not with --exec or --post)")
 	c.Flags().StringVar(&f.operation, "operation", "", "only this operation")
@@ -73,11 +73,11 @@ func resumeCommand() *cobra.Command {
 	c.Flags().IntVar(&f.worker.MaxAttempts, "max-attempts", 10, `leave a call in doubt with the cause "attempts" after this many`)
 	c.Flags().DurationVar(&f.lease, "lease", 30*time.Second, "lease of an attempt; heartbeats extend it")
 	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "longest run of a call")
-	f.who.flags(c, "why, for the audit log")
+	f.operator.addFlags(c, "why, for the audit log")
 	return c
 }
 
-func (f *resumeFlags) run(c *cobra.Command) (err error) {
+func (f *resumeFlags) runResume(c *cobra.Command) (err error) {
 	switch {
 	case f.exec != "" && f.post != "":
 		return &usageError{errors.New("--exec and --post: give one of them")}
@@ -88,7 +88,7 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 		if f.tenant != "" {
 			return &usageError{errors.New("--tenant only narrows the list; leave it out with --exec and --post")}
 		}
-		if err := f.who.check(false); err != nil {
+		if err := f.operator.validate(false); err != nil {
 			return err
 		}
 	}
@@ -100,24 +100,24 @@ func (f *resumeFlags) run(c *cobra.Command) (err error) {
 			return &usageError{err}
 		}
 	}
-	f.serves = (f.exec != "" || f.post != "") && !f.once
-	s, d, closeStore, err := f.open(c)
+	f.longRunning = (f.exec != "" || f.post != "") && !f.once
+	s, d, closeStore, err := f.openRecords(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	if f.exec == "" && f.post == "" {
-		return f.list(c, s, d)
+		return f.listAbandoned(c, s, d)
 	}
-	if err := sameSecret(c.Context(), d, cmp.Or(f.namespace, "app")); err != nil {
+	if err := requireSameSecret(c.Context(), d, cmp.Or(f.namespace, "app")); err != nil {
 		return err
 	}
-	return f.finish(c, s)
+	return f.finishCalls(c, s)
 }
 
-// abandoned is an abandoned call in a list.
-type abandoned struct {
-	line
+// abandonedLine is an abandoned call in a list.
+type abandonedLine struct {
+	recordLine
 
 	Steps []string `json:"steps"`
 	// Begun are steps that may run at most once and whose outcome is unknown.
@@ -125,8 +125,8 @@ type abandoned struct {
 	Input bool     `json:"input"`
 }
 
-// list lists the abandoned calls.
-func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Records) error {
+// listAbandoned lists the abandoned calls.
+func (f *resumeFlags) listAbandoned(c *cobra.Command, s storeapi.Store, d *admin.Records) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	out := json.NewEncoder(c.OutOrStdout())
 	if !f.json {
@@ -143,7 +143,7 @@ func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Records)
 			return c.Context().Err() == nil // it has finished meanwhile, or is gone
 		}
 		f.compareShown(c, d, full.Key.Namespace)
-		a := abandoned{line: lineOf(d, &full), Steps: []string{}}
+		a := abandonedLine{recordLine: lineOf(d, &full), Steps: []string{}}
 		p, err := retrysafe.ProgressOf(&full)
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", a.Hash, err)
@@ -155,7 +155,7 @@ func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Records)
 			_ = out.Encode(a) // the pipe may be closed
 			return true
 		}
-		steps := shownSteps(a.Steps, a.Begun)
+		steps := stepsText(a.Steps, a.Begun)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%v\t%s\n", a.Hash, Printable(a.Layer), Printable(a.Operation), a.State, a.Attempt,
 			time.Duration(a.AgeS)*time.Second, Printable(a.Cause), a.Input, steps)
 		if n++; n%1000 == 0 {
@@ -164,13 +164,17 @@ func (f *resumeFlags) list(c *cobra.Command, s storeapi.Store, d *admin.Records)
 		return true
 	}
 	f.inDoubt = true
-	err := f.each(c.Context(), d, c.ErrOrStderr(), see)
+	req, err := f.listRequest()
+	if err != nil {
+		return err
+	}
+	err = f.eachRecord(c.Context(), d, req, c.ErrOrStderr(), see)
 	if err == nil && failed == nil {
-		f.inDoubt, f.state = false, "released"
-		err = f.each(c.Context(), d, c.ErrOrStderr(), see)
+		req.InDoubt, req.Asked, req.State = false, false, retrysafe.StateReleased
+		err = f.eachRecord(c.Context(), d, req, c.ErrOrStderr(), see)
 	}
 	if err == nil {
-		err = f.nobodys(c.Context(), s)
+		err = f.checkLayer(c.Context(), s)
 	}
 	return errors.Join(err, failed, w.Flush())
 }
@@ -188,19 +192,19 @@ func stepNames(p *retrysafe.Progress) (done, begun []string) {
 	return done, begun
 }
 
-// finish lets the program finish the calls that it can, until the command is interrupted.
-func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
+// finishCalls lets the program finish the calls that it can, until the command is interrupted.
+func (f *resumeFlags) finishCalls(c *cobra.Command, s storeapi.Store) (err error) {
 	f.out = c.OutOrStdout()
-	log := logger(c.ErrOrStderr())
+	log := newLogger(c.ErrOrStderr())
 	layer := cmp.Or(f.layer, "fn")
-	entries := resumed{log: audit(s, cmp.Or(f.namespace, "app")), who: f.who, how: "by --exec", warn: log}
-	work := f.execute
+	entries := resumeAudit{log: auditLog(s, cmp.Or(f.namespace, "app")), operator: f.operator, flagName: "by --exec", warn: log}
+	work := f.execCommand
 	if f.post != "" {
-		entries.how, work = "by --post", f.send
+		entries.flagName, work = "by --post", f.postRequest
 	}
 	o := &retrysafe.Options{
 		Namespace: f.namespace, Secret: []byte(os.Getenv("RETRYSAFE_SECRET")), Sweep: -1, Logger: log,
-		Trace:  &retrysafe.Trace{Call: entries.call(f.told), InDoubt: entries.doubt},
+		Trace:  &retrysafe.Trace{Call: entries.traceCall(f.printDone), InDoubt: entries.auditGivenUp},
 		Policy: retrysafe.Policy{Lease: f.lease, MaxRun: max(f.lease, f.timeout), OnDoubt: retrysafe.Reexecute},
 	}
 	if err := o.Validate(); err != nil {
@@ -210,7 +214,7 @@ func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
 	defer func() { err = errors.Join(err, e.Shutdown(context.WithoutCancel(c.Context()))) }()
 	entries.hash = e.Layer(layer).KeyHash
 	f.worker.Logger = log
-	w := retrysafe.NewWorker(&f.worker, retrysafe.NewHandler(e.Layer(layer), f.operation, entries.work(work), nil))
+	w := retrysafe.NewWorker(&f.worker, retrysafe.NewHandler(e.Layer(layer), f.operation, entries.auditWork(work), nil))
 	if !f.once {
 		return w.Run(c.Context())
 	}
@@ -219,8 +223,8 @@ func (f *resumeFlags) finish(c *cobra.Command, s storeapi.Store) (err error) {
 	return err
 }
 
-// told prints a line for a call that has ended.
-func (f *resumeFlags) told(hash string, d *retrysafe.CallDone) {
+// printDone prints a line for a call that has ended.
+func (f *resumeFlags) printDone(hash string, d *retrysafe.CallDone) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fmt.Fprintf(f.out, "%s %s attempt %d, %v\n", hash, d.Outcome, d.Attempt, d.Took.Round(time.Millisecond))

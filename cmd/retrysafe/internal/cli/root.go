@@ -27,14 +27,14 @@ func Main(d Drivers, args []string, out, errOut io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	log.SetOutput(quoteless{errOut})
+	log.SetOutput(quoteCutter{errOut})
 	began := false // an error before the command runs is a wrong call
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		began = true
-		return errors.Join(secretEnds(c), fromEnvironment(c))
+		return errors.Join(checkSecretEnds(c), setStoreFromEnvironment(c))
 	}
 	c := root
-	done, err := manual(root, args)
+	done, err := writeManual(root, args)
 	if !done {
 		if isChinese(os.Getenv) {
 			speakChinese(root)
@@ -49,10 +49,10 @@ func Main(d Drivers, args []string, out, errOut io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case !began, errors.As(err, &usage):
-		fmt.Fprintf(errOut, "%s\nSee \"%s --help\".\n", prefixed(err), c.CommandPath())
+		fmt.Fprintf(errOut, "%s\nSee \"%s --help\".\n", prefixedText(err), c.CommandPath())
 		return 2
 	}
-	fmt.Fprintln(errOut, prefixed(err))
+	fmt.Fprintln(errOut, prefixedText(err))
 	return 1
 }
 
@@ -68,9 +68,9 @@ func rootCommand() *cobra.Command {
 	}
 	addVersion(root)
 	show := demo.Command(openForDemo)
-	onlyByFlag(show.Flags()) // it makes records, and kills its gateways
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), migrateCommand(), sealCommand(), secretCommand(), idsCommand(), dlqCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
-	complete(root)
+	ignoreEnvironment(show.Flags()) // it makes records, and kills its gateways
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), capacityCommand(), migrateCommand(), sealCommand(), secretCommand(), idsCommand(), dlqCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
+	setCompletions(root)
 	return root
 }
 
@@ -82,7 +82,7 @@ func addVersion(root *cobra.Command) {
 		if !*version {
 			return c.Help()
 		}
-		fmt.Fprintf(c.OutOrStdout(), "retrysafe %s\n", built())
+		fmt.Fprintf(c.OutOrStdout(), "retrysafe %s\n", buildVersion())
 		return nil
 	}
 }
@@ -102,9 +102,9 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// prefixed returns the text of an error with one "retrysafe: ". Errors of the library begin with it
-// too, also inside of others.
-func prefixed(err error) string {
+// prefixedText returns the text of an error with one "retrysafe: ". Errors of the library begin
+// with it too, also inside of others.
+func prefixedText(err error) string {
 	text := strings.ReplaceAll("\n"+err.Error(), "\nretrysafe: ", "\n")
 	return "retrysafe: " + strings.ReplaceAll(text[1:], ": retrysafe: ", ": ")
 }

@@ -11,40 +11,40 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/retrysafe/retrysafe/sealstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// sealKeysOfEnvironment has the text of a key file.
-const sealKeysOfEnvironment = "RETRYSAFE_SEAL_KEYS"
+// sealKeysVariable has the text of a key file.
+const sealKeysVariable = "RETRYSAFE_SEAL_KEYS"
 
 // sealFlags say how the records of a store are opened and sealed.
 type sealFlags struct{ keys, dataKeys string }
 
-func (f *sealFlags) add(flags *pflag.FlagSet) {
+func (f *sealFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.keys, "seal-keys", "", "key file of a sealed store, or RETRYSAFE_SEAL_KEYS with its text; docs/sealed.md")
 	flags.StringVar(&f.dataKeys, "data-keys", "", "directory of the tenants' data keys, if they are not in the store")
 }
 
-// ring returns the master keys, or nil if none are given.
-func (f *sealFlags) ring() (*sealstore.Ring, error) {
+// readRing returns the master keys, or nil if none are given.
+func (f *sealFlags) readRing() (*sealstore.Ring, error) {
 	if f.keys != "" {
 		return sealstore.ReadRing(f.keys)
 	}
-	text := os.Getenv(sealKeysOfEnvironment)
+	text := os.Getenv(sealKeysVariable)
 	if text == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
 	r, err := sealstore.ParseRing([]byte(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", sealKeysOfEnvironment, err)
+		return nil, fmt.Errorf("%s: %w", sealKeysVariable, err)
 	}
 	return r, nil
 }
 
-// wrap returns a store that opens and seals the records of s, or nil if no keys are given.
-func (f *sealFlags) wrap(s storeapi.Store, unopened func(storeapi.StoreKey, error)) (*sealstore.Store, error) {
-	ring, err := f.ring()
+// sealStore returns a store that opens and seals the records of s, or nil if no keys are given.
+func (f *sealFlags) sealStore(s storeapi.Store, unopened func(storeapi.StoreKey, error)) (*sealstore.Store, error) {
+	ring, err := f.readRing()
 	if err != nil || ring == nil {
 		if err == nil && f.dataKeys != "" {
 			err = errors.New("--data-keys: the data keys are wrapped; give the master keys too, with --seal-keys")

@@ -12,18 +12,31 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// sameSecret refuses to act on a namespace that was used with another secret: the hashes in the
-// audit log would be found by no one, and a program that finishes calls would make other keys.
-func sameSecret(ctx context.Context, d *admin.Records, namespace string) error {
+// requireSameSecret refuses to act on a namespace that was used with another secret: the hashes in
+// the audit log would be found by no one, and a program that finishes calls would make other keys.
+func requireSameSecret(ctx context.Context, d *admin.Records, namespace string) error {
 	_, err := d.CheckSecret(ctx, namespace)
-	return callersMistake(err)
+	return asUsageError(err)
 }
 
-// callersMistake makes another secret, if that is what err says, the mistake of the caller.
-func callersMistake(err error) error {
+// requireSecret refuses to act on the namespace of the flags with another secret, or without one
+// where the service probably has one.
+func (f *keysFlags) requireSecret(c *cobra.Command, d *admin.Records) error {
+	known, err := d.CheckSecret(c.Context(), f.namespace)
+	if err != nil {
+		return asUsageError(err)
+	}
+	if !known {
+		return f.warnNoSecret(c, true)
+	}
+	return nil
+}
+
+// asUsageError makes another secret, if that is what err says, the mistake of the caller.
+func asUsageError(err error) error {
 	if errors.Is(err, retrysafe.ErrSecretChanged) {
 		return &usageError{fmt.Errorf("nothing was done: %w", err)}
 	}
@@ -33,42 +46,42 @@ func callersMistake(err error) error {
 // compareShown warns, once for each namespace, if what is shown of it has other hashes than the
 // service shows and logs. Without a check value it can only guess.
 func (f *keysFlags) compareShown(c *cobra.Command, d *admin.Records, namespace string) {
-	if slices.Contains(f.compared, namespace) {
+	if slices.Contains(f.comparedNamespaces, namespace) {
 		return
 	}
-	f.compared = append(f.compared, namespace)
+	f.comparedNamespaces = append(f.comparedNamespaces, namespace)
 	known, err := d.CheckSecret(c.Context(), namespace)
 	switch {
 	case errors.Is(err, retrysafe.ErrSecretChanged):
-		fmt.Fprintf(c.ErrOrStderr(), "hashes differ from those that the service shows and logs: %s\n", prefixed(err))
-	case err == nil && !known && f.guesses:
-		_ = f.noSecretWarning(c, false) // only warns
+		fmt.Fprintf(c.ErrOrStderr(), "hashes differ from those that the service shows and logs: %s\n", prefixedText(err))
+	case err == nil && !known && f.guessesSecret:
+		_ = f.warnNoSecret(c, false) // only warns
 	}
 }
 
-// found finds a record and compares the secret with that of its namespace. If the command acts on
-// the record, another secret is an error, and otherwise a warning.
-func (f *keysFlags) found(c *cobra.Command, s storeapi.Store, d *admin.Records, name string, acts bool) (retrysafe.Record, error) {
-	rec, err := f.find(c, s, d, name)
+// findChecked finds a record and compares the secret with that of its namespace. If the command
+// acts on the record, another secret is an error, and otherwise a warning.
+func (f *keysFlags) findChecked(c *cobra.Command, s storeapi.Store, d *admin.Records, name string, acts bool) (retrysafe.Record, error) {
+	rec, err := f.findRecord(c, s, d, name)
 	// The text of a key has its own namespace, whatever the flag says.
 	namespace := cmp.Or(rec.Key.Namespace, f.namespace)
 	switch {
 	case errors.Is(err, retrysafe.ErrSecretChanged):
 		if acts {
-			err = callersMistake(err)
+			err = asUsageError(err)
 		}
 		return rec, err
 	case namespace == "": // none was found, and any could be meant
-		if wrong := f.noSecretWarning(c, acts); wrong != nil {
+		if wrong := f.warnNoSecret(c, acts); wrong != nil {
 			return rec, wrong
 		}
 	case !acts:
 		f.compareShown(c, d, namespace)
 	default:
 		known, wrong := d.CheckSecret(c.Context(), namespace)
-		wrong = callersMistake(wrong)
+		wrong = asUsageError(wrong)
 		if wrong == nil && !known {
-			wrong = f.noSecretWarning(c, true)
+			wrong = f.warnNoSecret(c, true)
 		}
 		if wrong != nil {
 			return rec, wrong
@@ -81,7 +94,7 @@ func (f *keysFlags) found(c *cobra.Command, s storeapi.Store, d *admin.Records, 
 type secretFlags struct {
 	keysFlags
 
-	who operator
+	operator operator
 }
 
 func secretCommand() *cobra.Command {
@@ -95,7 +108,7 @@ func secretCommand() *cobra.Command {
 	return c
 }
 
-func (f *secretFlags) common(c *cobra.Command) {
+func (f *secretFlags) addCommonFlags(c *cobra.Command) {
 	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	c.Flags().StringVar(&f.namespace, "namespace", "", "the namespace of the service; required on Redis, PostgreSQL and MySQL, otherwise the default is app")
 }
@@ -107,9 +120,9 @@ func secretCheckCommand() *cobra.Command {
 		Long: "check compares RETRYSAFE_SECRET with the check value of the namespace, and writes nothing. It exits with 0 if they\n" +
 			"belong together or if there is no check value yet, with 1 if the namespace was used with another secret or if the\n" +
 			"store does not answer, and with 2 for a wrong call.",
-		RunE: func(c *cobra.Command, _ []string) error { return f.check(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.checkSecret(c) },
 	}
-	f.common(c)
+	f.addCommonFlags(c)
 	return c
 }
 
@@ -122,26 +135,26 @@ func secretReplaceCommand() *cobra.Command {
 			"client retries any more what was sent before, or if the secret is known to others.\n\n" +
 			"First stop all gateways and services of the namespace: those that run keep the old secret and do not notice. Then\n" +
 			"replace it, and start them with the new one. The audit log of the namespace gets an entry first.",
-		RunE: func(c *cobra.Command, _ []string) error { return f.replace(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.replaceSecret(c) },
 	}
-	f.common(c)
+	f.addCommonFlags(c)
 	c.Flags().BoolVar(&f.noSecret, "no-secret", false, "from now on the service has no RETRYSAFE_SECRET; needed on Redis, PostgreSQL and MySQL without one")
-	f.seal.add(c.Flags())
-	f.who.flags(c, "why, for the audit log; required")
+	f.seal.addTo(c.Flags())
+	f.operator.addFlags(c, "why, for the audit log; required")
 	return c
 }
 
-// on opens the store of the namespace.
-func (f *secretFlags) on(c *cobra.Command) (storeapi.Store, *admin.Records, func() error, error) {
+// openNamespace opens the store of the namespace.
+func (f *secretFlags) openNamespace(c *cobra.Command) (storeapi.Store, *admin.Records, func() error, error) {
 	if err := needsNamespace(f.store, f.namespace); err != nil {
 		return nil, nil, nil, &usageError{err}
 	}
 	f.namespace = cmp.Or(f.namespace, "app")
-	return f.open(c)
+	return f.openRecords(c)
 }
 
-func (f *secretFlags) check(c *cobra.Command) (err error) {
-	_, d, closeStore, err := f.on(c)
+func (f *secretFlags) checkSecret(c *cobra.Command) (err error) {
+	_, d, closeStore, err := f.openNamespace(c)
 	if err != nil {
 		return err
 	}
@@ -160,8 +173,8 @@ func (f *secretFlags) check(c *cobra.Command) (err error) {
 	return nil
 }
 
-func (f *secretFlags) replace(c *cobra.Command) (err error) {
-	if err := f.who.check(true); err != nil {
+func (f *secretFlags) replaceSecret(c *cobra.Command) (err error) {
+	if err := f.operator.validate(true); err != nil {
 		return err
 	}
 	secret := os.Getenv("RETRYSAFE_SECRET")
@@ -173,7 +186,7 @@ func (f *secretFlags) replace(c *cobra.Command) (err error) {
 			return &usageError{fmt.Errorf("%w. Say --no-secret if the service is to have none", err)}
 		}
 	}
-	s, d, closeStore, err := f.on(c)
+	s, d, closeStore, err := f.openNamespace(c)
 	if err != nil {
 		return err
 	}
@@ -186,7 +199,7 @@ func (f *secretFlags) replace(c *cobra.Command) (err error) {
 		fmt.Fprintf(c.OutOrStdout(), "namespace %s %s; nothing was changed\n", Printable(f.namespace), already)
 		return nil
 	}
-	err = audit(s, f.namespace).Do(c.Context(), f.who.entry("replace-secret", "namespace "+f.namespace, ""), func() error {
+	err = auditLog(s, f.namespace).Do(c.Context(), f.operator.entry("replace-secret", "namespace "+f.namespace, ""), func() error {
 		_, err := d.ReplaceSecret(c.Context(), f.namespace)
 		return err
 	})

@@ -16,29 +16,29 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/gateway"
-	"github.com/retrysafe/retrysafe/sealstore"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
 )
 
-// running is a gateway that runs.
-type running struct {
-	flags  *gatewayFlags
-	log    *slog.Logger
-	out    io.Writer
-	engine *retrysafe.Engine // with the default policy; each configuration has its own view
-	mon    *gateway.Monitor
-	live   *gateway.Live
-	desk   *operators
-	tel    Telemetry // nil: nothing is exported
-	access *accessLog
-	tls    gateway.Certificates
-	sealed *sealstore.Store // nil: the store keeps answers in the clear
+// liveGateway is a gateway that runs.
+type liveGateway struct {
+	flags        *gatewayFlags
+	log          *slog.Logger
+	out          io.Writer
+	engine       *retrysafe.Engine // with the default policy; each configuration has its own view
+	monitor      *gateway.Monitor
+	live         *gateway.Live
+	adminHandler *adminHandler
+	telemetry    Telemetry // nil: nothing is exported
+	access       *accessLog
+	tls          gateway.Certificates
+	sealed       *sealstore.Store // nil: the store keeps answers in the clear
 
 	listener, admin net.Listener   // admin is nil if there is none
-	opened          []func() error // closed at the end, the last one first
+	closers         []func() error // closed at the end, the last one first
 }
 
 // runGateway serves until ctx ends, and then waits for requests in flight.
-func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *setup) error {
+func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *gatewayConfig) error {
 	// Before the gateway reports that it listens: without a handler the signal ends the process.
 	hup := make(chan os.Signal, 1)
 	if reloadSignal != nil {
@@ -49,33 +49,34 @@ func runGateway(ctx context.Context, out, errOut io.Writer, f *gatewayFlags, s *
 		// The live heap is small: a few megabytes more save an eighth of the CPU time.
 		debug.SetGCPercent(400)
 	}
-	x := &running{flags: f, log: logger(errOut), out: out}
-	err := x.open(ctx, s)
+	x := &liveGateway{flags: f, log: newLogger(errOut), out: out}
+	err := x.openAll(ctx, s)
 	if err == nil {
-		err = x.run(ctx, hup, s)
+		err = x.serveUntilDone(ctx, hup, s)
 	}
-	return errors.Join(err, x.close())
+	return errors.Join(err, x.closeAll())
 }
 
-// open makes everything that the gateway needs, and nothing that is visible from outside.
-func (x *running) open(ctx context.Context, s *setup) error {
-	x.mon = gateway.NewMonitor(&gateway.MonitorOptions{Logger: x.log})
-	traces, err := x.traces(ctx)
+// openAll makes everything that the gateway needs, and nothing that is visible from outside.
+func (x *liveGateway) openAll(ctx context.Context, s *gatewayConfig) error {
+	x.monitor = gateway.NewMonitor(&gateway.MonitorOptions{Logger: x.log})
+	traces, err := x.newTrace(ctx)
 	if err != nil {
 		return err
 	}
-	opts, err := s.engine()
+	opts, err := s.engineOptions()
 	if err != nil {
 		return err
 	}
 	opts.Logger, opts.Trace = x.log, traces
-	x.flags.twoStores(s, x.log)
-	if x.listener, err = listen("--listen", s.Listen); err != nil {
+	x.flags.warnTwoStores(s, x.log)
+	s.logFileWarnings(x.log)
+	if x.listener, err = listenOn("--listen", s.Listen); err != nil {
 		return err
 	}
 	x.closeLater(func() error { _ = x.listener.Close(); return nil }) // usually already closed
 	if s.Admin != "" {
-		if x.admin, err = listen("--admin", s.Admin); err != nil {
+		if x.admin, err = listenOn("--admin", s.Admin); err != nil {
 			return err
 		}
 		x.closeLater(func() error { _ = x.admin.Close(); return nil })
@@ -90,53 +91,55 @@ func (x *running) open(ctx context.Context, s *setup) error {
 	}
 	x.closeLater(closeStore)
 	if s.ring != nil {
-		if x.sealed, err = s.sealed(store, x.log); err != nil {
+		if x.sealed, err = s.sealStore(store, x.log); err != nil {
 			return err
 		}
 		store = x.sealed
 	}
-	if err := x.watchDoubts(store); err != nil {
+	if err := x.watchStore(store, s.Namespace); err != nil {
 		return err
 	}
 	x.engine = retrysafe.New(store, opts)
 	_ = x.engine.Digest(nil) // warns of a missing secret now, not at the first request
-	g, err := x.gateway(s)
+	g, err := x.newGateway(s)
 	if err != nil {
 		return err
 	}
-	if err := x.sameSecret(ctx, g); err != nil {
+	if err := x.requireSameSecret(ctx, g); err != nil {
 		return errors.Join(err, g.Close())
 	}
 	x.live = gateway.NewLive(g)
-	x.mon.WatchUpstreams(x.live)
-	if x.desk, err = newOperators(x, store, s); err != nil {
+	x.monitor.WatchUpstreams(x.live)
+	if x.adminHandler, err = newAdminHandler(x, store, s); err != nil {
 		return err
 	}
-	cert, clients, err := s.certificates()
+	cert, clients, err := s.readCertificates()
 	x.tls.Set(cert, clients)
-	return err
+	files, filesErr := s.certificateFiles()
+	x.monitor.SetCertificateFiles(files)
+	return errors.Join(err, filesErr)
 }
 
-func (x *running) closeLater(f func() error) { x.opened = append(x.opened, f) }
+func (x *liveGateway) closeLater(f func() error) { x.closers = append(x.closers, f) }
 
-func (x *running) close() error {
+func (x *liveGateway) closeAll() error {
 	var errs []error
-	for _, f := range slices.Backward(x.opened) {
+	for _, f := range slices.Backward(x.closers) {
 		errs = append(errs, f())
 	}
 	return errors.Join(errs...)
 }
 
-// run serves.
-func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error {
+// serveUntilDone serves until ctx ends or a server fails, and then waits for requests in flight.
+func (x *liveGateway) serveUntilDone(ctx context.Context, hup <-chan os.Signal, s *gatewayConfig) error {
 	server := s.server
 	server.Logger = x.log
 	httpServer := gateway.NewServer(x.live, &server)
-	x.mon.WatchServer(httpServer)
-	admin := gateway.NewServer(x.desk, &gateway.ServerOptions{Logger: x.log})
+	x.monitor.WatchServer(httpServer)
+	admin := gateway.NewServer(x.adminHandler, &gateway.ServerOptions{Logger: x.log})
 	failed := make(chan error, 2)
 	if x.admin != nil {
-		go x.desk.traffic.Run(ctx)
+		go x.adminHandler.traffic.Run(ctx)
 		go func() { failed <- admin.Serve(x.admin) }()
 		fmt.Fprintf(x.out, "retrysafe gateway: admin on http://%s\n", x.admin.Addr())
 	}
@@ -144,23 +147,23 @@ func (x *running) run(ctx context.Context, hup <-chan os.Signal, s *setup) error
 	if x.tls.Config() != nil {
 		scheme = "https"
 	}
-	go func() { failed <- x.serve(httpServer) }()
+	go func() { failed <- x.serveListener(httpServer) }()
 	shown, _ := parseStore(s.Store) // its name may have a password
-	fmt.Fprintf(x.out, "retrysafe gateway: %s://%s -> %s, records in %s, version %s\n", scheme, x.listener.Addr(), strings.Join(s.Upstream, ", "), shown, built())
+	fmt.Fprintf(x.out, "retrysafe gateway: %s://%s -> %s, records in %s, version %s\n", scheme, x.listener.Addr(), strings.Join(s.Upstream, ", "), shown, buildVersion())
 
-	err := x.until(ctx, failed, hup)
+	err := x.waitForEnd(ctx, failed, hup)
 	x.live.Drain()
 	if err == nil {
 		time.Sleep(x.flags.current.delay) // clients of /readyz notice it
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.grace())
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.flags.current.gracePeriod())
 	defer cancel()
 	err = errors.Join(err, httpServer.Shutdown(end), x.engine.Shutdown(end))
 	return errors.Join(err, x.live.Close(), admin.Close())
 }
 
-// until waits for the end, and reloads on a signal.
-func (x *running) until(ctx context.Context, failed <-chan error, hup <-chan os.Signal) error {
+// waitForEnd waits for the end, and reloads on a signal.
+func (x *liveGateway) waitForEnd(ctx context.Context, failed <-chan error, hup <-chan os.Signal) error {
 	for {
 		select {
 		case err := <-failed:
@@ -169,59 +172,62 @@ func (x *running) until(ctx context.Context, failed <-chan error, hup <-chan os.
 			x.log.Info("stopping: no new requests, those that run come to their end")
 			return nil
 		case <-hup:
-			if err := x.reload(); err != nil {
+			if err := x.reloadConfig(); err != nil {
 				x.log.Error("not reloaded; the configuration stays as it was", "error", err.Error())
 			}
 		}
 	}
 }
 
-// reload reads the configuration again. A configuration with an error changes nothing.
-func (x *running) reload() error {
-	s, err := x.flags.setup()
+// reloadConfig reads the configuration again. A configuration with an error changes nothing.
+func (x *liveGateway) reloadConfig() error {
+	s, err := x.flags.readConfig()
 	if err != nil {
 		return err
 	}
-	if err := x.flags.current.same(s); err != nil {
+	if err := x.flags.current.requireReloadable(s); err != nil {
 		return err
 	}
-	g, err := x.gateway(s)
+	g, err := x.newGateway(s)
 	if err != nil {
 		return err
 	}
-	if err := x.sameSecret(context.Background(), g); err != nil {
+	if err := x.requireSameSecret(context.Background(), g); err != nil {
 		return errors.Join(err, g.Close())
 	}
-	cert, clients, err := s.certificates()
-	console, consoleErr := x.desk.console(s)
-	if err := errors.Join(err, consoleErr, x.access.reopen()); err != nil {
+	cert, clients, err := s.readCertificates()
+	files, filesErr := s.certificateFiles()
+	console, consoleErr := x.adminHandler.newConsole(s)
+	if err := errors.Join(err, filesErr, consoleErr, x.access.reopen()); err != nil {
 		_ = g.Close()
 		return err
 	}
-	x.desk.now.Store(&console)
+	x.adminHandler.current.Store(&console)
 	x.tls.Set(cert, clients)
+	x.monitor.SetCertificateFiles(files)
 	if x.sealed != nil {
 		x.sealed.SetRing(s.ring)
 	}
 	x.live.Replace(g)
 	x.flags.current = s
+	s.logFileWarnings(x.log)
 	x.log.Info("configuration reloaded", "routes", len(s.gateway.Routes), "upstreams", len(s.Upstream))
 	return nil
 }
 
-// gateway makes a gateway of a configuration, on the engine that all share.
-func (x *running) gateway(s *setup) (*gateway.Gateway, error) {
+// newGateway makes a gateway of a configuration, on the engine that all share.
+func (x *liveGateway) newGateway(s *gatewayConfig) (*gateway.Gateway, error) {
 	o := *s.gateway
-	o.Logger, o.Monitor, o.AccessLog = x.log, x.mon, x.access.logger()
-	if x.tel != nil {
-		o.Continue, o.Propagate = x.tel.Continue, x.tel.Propagate
+	o.Logger, o.Monitor, o.AccessLog = x.log, x.monitor, x.access.newLogger()
+	if x.telemetry != nil {
+		o.Continue, o.Propagate = x.telemetry.Continue, x.telemetry.Propagate
 	}
 	return gateway.New(x.engine.WithPolicy(s.policy), &o)
 }
 
-// sameSecret refuses to serve with another secret than the one that the store was used with. If the
-// store does not say, the gateway asks again before the first guarded request.
-func (x *running) sameSecret(ctx context.Context, g *gateway.Gateway) error {
+// requireSameSecret refuses to serve with another secret than the one that the store was used with.
+// If the store does not say, the gateway asks again before the first guarded request.
+func (x *liveGateway) requireSameSecret(ctx context.Context, g *gateway.Gateway) error {
 	err := g.CheckSecret(ctx)
 	switch {
 	case errors.Is(err, retrysafe.ErrSecretChanged):
@@ -233,15 +239,15 @@ func (x *running) sameSecret(ctx context.Context, g *gateway.Gateway) error {
 	return err
 }
 
-func (x *running) serve(s *gateway.Server) error {
+func (x *liveGateway) serveListener(s *gateway.Server) error {
 	if c := x.tls.Config(); c != nil {
 		return s.ServeTLS(x.listener, c)
 	}
 	return s.Serve(x.listener)
 }
 
-// listen opens an address; flag is the flag that gave it, for errors.
-func listen(flag, addr string) (net.Listener, error) {
+// listenOn opens an address; flag is the flag that gave it, for errors.
+func listenOn(flag, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err == nil {
 		return l, nil
@@ -255,11 +261,11 @@ func listen(flag, addr string) (net.Listener, error) {
 	return nil, err
 }
 
-func logger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+func newLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// grace is the grace period for requests in flight: slightly longer than a request may wait for its
-// answer.
-func (s *setup) grace() time.Duration {
+// gracePeriod is the grace period for requests in flight: slightly longer than a request may wait
+// for its answer.
+func (s *gatewayConfig) gracePeriod() time.Duration {
 	if s.drain > 0 {
 		return s.drain
 	}

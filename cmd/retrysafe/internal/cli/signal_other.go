@@ -10,5 +10,6 @@ import (
 // reloadSignal exists only on Unix. Elsewhere a new configuration takes a restart.
 var reloadSignal os.Signal
 
-// apart does nothing: only Unix supports it. Elsewhere an interrupt also reaches the child.
-func apart(*exec.Cmd) {}
+// detachFromTerminal does nothing: only Unix supports it. Elsewhere an interrupt also reaches the
+// child.
+func detachFromTerminal(*exec.Cmd) {}

@@ -9,19 +9,19 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/memstore"
 	"github.com/retrysafe/retrysafe/redisclient"
-	"github.com/retrysafe/retrysafe/sqlstore"
-	"github.com/retrysafe/retrysafe/sqlstore/dbtx"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// access is what opening a store may change.
-type access uint8
+// storeAccess is what opening a store may change.
+type storeAccess uint8
 
 const (
-	toServe access = iota + 1 // create what is missing
-	asItIs                    // change nothing except records
+	toServe   storeAccess = iota + 1 // create what is missing
+	toInspect                        // change nothing except records
 )
 
 // storeSettings are the settings of a store in a configuration, except its name.
@@ -41,14 +41,14 @@ type storeName struct {
 	mysql    *mysqlAddress
 }
 
-func (n storeName) memory() bool { return !n.tables() && n.redis == nil }
+func (n storeName) inMemory() bool { return !n.hasTables() && n.redis == nil }
 
-// tables reports whether it is a SQL store.
-func (n storeName) tables() bool { return n.path != "" || n.postgres != nil || n.mysql != nil }
+// hasTables reports whether it is a SQL store.
+func (n storeName) hasTables() bool { return n.path != "" || n.postgres != nil || n.mysql != nil }
 
-// database opens the database of a name that has tables, with at most so many connections. An error
-// does not quote the address.
-func (n storeName) database(how access, most int) (*sql.DB, dbtx.Dialect, error) {
+// openDatabase opens the database of a name that has tables, with at most so many connections. An
+// error does not quote the address.
+func (n storeName) openDatabase(how storeAccess, most int) (*sql.DB, dbtx.Dialect, error) {
 	driver, dsn, dialect := "sqlite", sqliteDSN(n.path, how), dbtx.SQLite
 	switch {
 	case n.postgres != nil:
@@ -66,9 +66,9 @@ func (n storeName) String() string {
 	case n.redis != nil:
 		return fmt.Sprintf("redis %s", strings.Join(n.redis.Hosts, ","))
 	case n.postgres != nil:
-		return n.postgres.shown
+		return n.postgres.display
 	case n.mysql != nil:
-		return n.mysql.shown
+		return n.mysql.display
 	case n.path != "":
 		return "sqlite:" + n.path
 	}
@@ -76,12 +76,12 @@ func (n storeName) String() string {
 }
 
 // openStore opens the store that a URL names. Call closeStore at most once.
-func openStore(ctx context.Context, name string, log *slog.Logger, how access, with storeSettings) (s storeapi.Store, closeStore func() error, err error) {
+func openStore(ctx context.Context, name string, log *slog.Logger, how storeAccess, with storeSettings) (s storeapi.Store, closeStore func() error, err error) {
 	n, err := parseStore(name)
 	switch {
 	case err != nil:
 		return nil, nil, &usageError{err}
-	case n.memory():
+	case n.inMemory():
 		return memstore.New(nil), func() error { return nil }, nil
 	case n.redis != nil:
 		return openRedis(ctx, n.redis, log, with)
@@ -93,13 +93,13 @@ func openStore(ctx context.Context, name string, log *slog.Logger, how access, w
 	return openSQLite(ctx, n.path, log, how, with)
 }
 
-// shared reports whether other processes can use the store too.
-func (n *storeName) shared() bool { return n.redis != nil || n.postgres != nil || n.mysql != nil }
+// isShared reports whether other processes can use the store too.
+func (n *storeName) isShared() bool { return n.redis != nil || n.postgres != nil || n.mysql != nil }
 
 // needsSecret returns an error if others can read the store and its digests can be guessed.
 func needsSecret(store string, secret []byte) error {
 	n, err := parseStore(store)
-	if err != nil || !n.shared() || len(secret) > 0 {
+	if err != nil || !n.isShared() || len(secret) > 0 {
 		return err
 	}
 	return &usageError{errors.New("RETRYSAFE_SECRET is not set, and others may read the store: they could guess credentials and keys from their digests; " +
@@ -110,7 +110,7 @@ func needsSecret(store string, secret []byte) error {
 // use the same server.
 func needsNamespace(store, namespace string) error {
 	n, err := parseStore(store)
-	if err == nil && namespace == "" && n.shared() {
+	if err == nil && namespace == "" && n.isShared() {
 		return errors.New("namespace is missing: other services may keep their records in the same store, and would be answered with the answers " +
 			"of this one; name this service, with --namespace shop or in the file")
 	}
@@ -119,7 +119,7 @@ func needsNamespace(store, namespace string) error {
 
 // openForDemo opens a store for a demonstration, whose gateways are killed and restarted.
 func openForDemo(ctx context.Context, name string, log *slog.Logger) (storeapi.Store, func() error, error) {
-	if n, err := parseStore(name); err == nil && n.memory() {
+	if n, err := parseStore(name); err == nil && n.inMemory() {
 		return nil, nil, &usageError{errors.New("store memory: forgets everything when its gateway is killed, and the demonstration kills it; use sqlite:PATH, redis://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")}
 	}
 	return openStore(ctx, name, log, toServe, storeSettings{})
@@ -132,9 +132,9 @@ func parseStore(name string) (n storeName, err error) {
 	case scheme == "memory" && rest == "":
 		return n, nil
 	case scheme == "memory":
-		return n, fmt.Errorf("store %q: memory: takes nothing behind the colon", name)
+		return n, fmt.Errorf("store %q: memory: takes nothing after the colon", name)
 	case scheme == "sqlite" && rest == "":
-		return n, errors.New("store sqlite: needs a path behind the colon, for example sqlite:retrysafe.db")
+		return n, errors.New("store sqlite: needs a path after the colon, for example sqlite:retrysafe.db")
 	case scheme == "sqlite":
 		n.path = rest
 		return n, nil
@@ -174,7 +174,7 @@ func withoutSecrets(address string) string {
 const sqliteConns = 8
 
 // sqliteDSN opens a file durably: with a write-ahead log, and a sync at each commit.
-func sqliteDSN(path string, how access) string {
+func sqliteDSN(path string, how storeAccess) string {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=synchronous(FULL)"
 	if how == toServe {
 		dsn += "&_pragma=journal_mode(WAL)"
@@ -183,7 +183,7 @@ func sqliteDSN(path string, how access) string {
 }
 
 // openSQLite opens a file.
-func openSQLite(ctx context.Context, path string, log *slog.Logger, how access, with storeSettings) (storeapi.Store, func() error, error) {
+func openSQLite(ctx context.Context, path string, log *slog.Logger, how storeAccess, with storeSettings) (storeapi.Store, func() error, error) {
 	db, err := openSQL("sqlite", sqliteDSN(path, how), sqliteConns)
 	if err != nil {
 		return nil, nil, fmt.Errorf("store sqlite:%s: %w", path, err)

@@ -10,18 +10,18 @@ import (
 // pageAddr is the default address of the page. It is easy to remember and rarely in use.
 const pageAddr = "127.0.0.1:8484"
 
-// loopback is a flag for an address on this machine only, because anyone who can reach the page can
-// kill processes.
-type loopback struct {
+// loopbackFlag is a flag for an address on this machine only, because anyone who can reach the page
+// can kill processes.
+type loopbackFlag struct {
 	addr  string
 	given bool
 }
 
-func (l *loopback) String() string { return l.addr }
+func (l *loopbackFlag) String() string { return l.addr }
 
-func (l *loopback) Type() string { return "address" }
+func (l *loopbackFlag) Type() string { return "address" }
 
-func (l *loopback) Set(s string) error {
+func (l *loopbackFlag) Set(s string) error {
 	host, _, err := net.SplitHostPort(s)
 	if err != nil {
 		return errors.New("write it like " + pageAddr)
@@ -42,7 +42,7 @@ func isLoopback(host string) bool {
 
 // listen listens on the address. If the default port is in use, it takes any free port. If the user
 // has chosen the port, it fails instead.
-func (l *loopback) listen() (net.Listener, error) {
+func (l *loopbackFlag) listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", l.addr)
 	if err != nil && !l.given {
 		listener, err = net.Listen("tcp", "127.0.0.1:0")

@@ -56,8 +56,8 @@ type press struct {
 	RetryAfter string `json:"retry_after,omitempty"`
 }
 
-// begin notes a press that is sent with these fields, and returns it with its number.
-func (s *side) begin(p press, fields []string) press {
+// addPress notes a press that is sent with these fields, and returns it with its number.
+func (s *side) addPress(p press, fields []string) press {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.N, p.State = len(s.presses)+1, "sent"
@@ -66,25 +66,25 @@ func (s *side) begin(p press, fields []string) press {
 	return p
 }
 
-func (s *side) end(p press) {
+func (s *side) setPress(p press) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.presses[p.N-1] = p
 }
 
-func (s *side) seen() (presses []press, fields []string) {
+func (s *side) snapshot() (presses []press, fields []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.presses), s.fields
 }
 
-func (b *bill) pressed() bool {
-	presses, _ := b.with.seen()
+func (b *bill) hasPresses() bool {
+	presses, _ := b.with.snapshot()
 	return len(presses) > 0
 }
 
-// read sets the fields from an answer.
-func (p *press) read(a answer) {
+// setAnswer sets the fields from an answer.
+func (p *press) setAnswer(a answer) {
 	p.State, p.Status, p.Replayed, p.RetryAfter = "answered", a.status, a.replayed, a.retryAfter
 	var body struct {
 		Payment int64

@@ -36,7 +36,7 @@ type answer struct {
 	retryAfter string
 }
 
-func (a answer) same(b answer) bool { return a.status == b.status && a.body == b.body }
+func (a answer) equals(b answer) bool { return a.status == b.status && a.body == b.body }
 
 // post sends one request. key may be empty; extra are pairs of header and value.
 func (c *client) post(ctx context.Context, path, key string, req request, extra ...string) (answer, error) {
@@ -115,11 +115,11 @@ func (c *client) postAndLose(ctx context.Context, path, key string, req request,
 	if err := r.Write(conn); err != nil {
 		return err
 	}
-	return until(ctx, acted)
+	return pollUntil(ctx, acted)
 }
 
-// until polls ok until it returns true or too much time has passed.
-func until(ctx context.Context, ok func() bool) error {
+// pollUntil polls ok until it returns true or too much time has passed.
+func pollUntil(ctx context.Context, ok func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for !ok() {
@@ -132,19 +132,19 @@ func until(ctx context.Context, ok func() bool) error {
 	return nil
 }
 
-// count asks the shop for the effects in a scene.
-func count(ctx context.Context, addr, scene string) (e effects, err error) {
-	err = ask(ctx, addr, "/effects", scene, &e)
+// countEffects asks the shop for the effects in a scene.
+func countEffects(ctx context.Context, addr, scene string) (e effects, err error) {
+	err = queryShop(ctx, addr, "/effects", scene, &e)
 	return e, err
 }
 
-// paid asks the shop for the payments of a scene.
-func paid(ctx context.Context, addr, scene string) (all []payment, err error) {
-	err = ask(ctx, addr, "/payments", scene, &all)
+// listPayments asks the shop for the payments of a scene.
+func listPayments(ctx context.Context, addr, scene string) (all []payment, err error) {
+	err = queryShop(ctx, addr, "/payments", scene, &all)
 	return all, err
 }
 
-func ask(ctx context.Context, addr, path, scene string, into any) error {
+func queryShop(ctx context.Context, addr, path, scene string, into any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path+"?scene="+url.QueryEscape(scene), nil)
 	if err != nil {
 		return err

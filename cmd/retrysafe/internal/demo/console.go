@@ -32,9 +32,9 @@ func pageGateway(dir, store string) (how []string, token string, err error) {
 	return []string{"--config", config}, token, nil
 }
 
-// console returns the address of the gateway's console, with the token in the part that a browser
-// does not send; empty if there is none.
-func (p *page) console() string {
+// consoleURL returns the address of the gateway's console, with the token in the part that a
+// browser does not send; empty if there is none.
+func (p *page) consoleURL() string {
 	if p.stage.admin == "" || p.token == "" {
 		return ""
 	}

@@ -17,14 +17,14 @@ import (
 // options are the options of a demonstration.
 type options struct {
 	once, json bool // without the page
-	listen     loopback
+	listen     loopbackFlag
 	store      string // empty: each stage has its own file
 	open       Opener
 }
 
 // Command returns the command that runs the demonstration. open opens a store that the user names.
 func Command(open Opener) *cobra.Command {
-	o := &options{listen: loopback{addr: pageAddr}, open: open}
+	o := &options{listen: loopbackFlag{addr: pageAddr}, open: open}
 	c := &cobra.Command{
 		Use: "demo", Args: cobra.NoArgs,
 		Short: "Show duplicates that take effect twice without protection, and once with it",
@@ -32,7 +32,7 @@ func Command(open Opener) *cobra.Command {
 			"then protected. Until Ctrl-C, a page in the browser lets you send payments and kill the gateway. Its files are in a\n" +
 			"temporary directory, which it removes. With --store the gateways keep their records in your own store. Those expire\n" +
 			"within an hour. Redis then removes them; in a SQLite file they stay until the next sweep.",
-		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), c.OutOrStdout(), o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runDemo(c.Context(), c.OutOrStdout(), o) },
 	}
 	c.Flags().BoolVar(&o.once, "once", false, "open no page and exit after the table; the exit code is 1 if a scene fails")
 	c.Flags().BoolVar(&o.json, "json", false, "open no page, print the scenes as JSON, and exit")
@@ -41,9 +41,9 @@ func Command(open Opener) *cobra.Command {
 	return c
 }
 
-// run runs the scenes. Unless the options say otherwise, it opens the page, and then serves it
+// runDemo runs the scenes. Unless the options say otherwise, it opens the page, and then serves it
 // until ctx ends.
-func run(ctx context.Context, out io.Writer, o *options) (err error) {
+func runDemo(ctx context.Context, out io.Writer, o *options) (err error) {
 	if os.Getenv(secretName) == "" {
 		if err := os.Setenv(secretName, ownSecret); err != nil { // the gateways read it from there
 			return err
@@ -54,7 +54,7 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 			fmt.Fprintf(out, format, args...)
 		}
 	}
-	if err := o.look(ctx); err != nil {
+	if err := o.tryStore(ctx); err != nil {
 		return err
 	}
 	say("retrysafe demo: a shop that takes orders and payments, and a gateway before it, both on loopback.\n")
@@ -71,7 +71,7 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 		defer p.close()
 		say("\n  Open http://%s in a browser: press Pay as often as you like, and kill the gateway.\n", p.addr)
 	}
-	err = scenario(ctx, out, dir, o)
+	err = runScenario(ctx, out, dir, o)
 	if p != nil && ctx.Err() != nil {
 		return nil // Ctrl-C during the scenes
 	}
@@ -90,14 +90,14 @@ func run(ctx context.Context, out io.Writer, o *options) (err error) {
 		"  curl -i http://%s/payments -u ann:demo -H 'Idempotency-Key: %s' \\\n"+
 		"       -H 'Content-Type: application/json' -d '{\"scene\":\"mine\",\"cents\":4200}'\n\n"+
 		"Without protection: the same on http://%s. What happened: http://%s/effects?scene=mine\nCtrl-C ends it.\n",
-		p.addr, p.stage.gateway.addr, p.stage.key("my-first-key"), p.stage.shop.addr, p.stage.shop.addr)
+		p.addr, p.stage.gateway.addr, p.stage.runKey("my-first-key"), p.stage.shop.addr, p.stage.shop.addr)
 	<-ctx.Done()
 	return err
 }
 
-// look opens the user's store before anything else starts, so that its errors look as in every
+// tryStore opens the user's store before anything else starts, so that its errors look as in every
 // other command.
-func (o *options) look(ctx context.Context) error {
+func (o *options) tryStore(ctx context.Context) error {
 	if o.store == "" {
 		return nil
 	}
@@ -108,14 +108,14 @@ func (o *options) look(ctx context.Context) error {
 	return end()
 }
 
-// scenario runs every scene on its own stage, and fails if one has not the expected result.
-func scenario(ctx context.Context, out io.Writer, dir string, o *options) error {
+// runScenario runs every scene on its own stage, and fails if one has not the expected result.
+func runScenario(ctx context.Context, out io.Writer, dir string, o *options) error {
 	s, end, err := openScenes(ctx, dir, "retrysafe", o)
 	if err != nil {
 		return err
 	}
 	defer end()
-	rows, failed := play(ctx, s, newTable(out, !o.json))
+	rows, failed := runScenes(ctx, s, newTable(out, !o.json))
 	if o.json {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
@@ -132,8 +132,8 @@ func scenario(ctx context.Context, out io.Writer, dir string, o *options) error 
 // openScenes opens a stage for scenes. end ends it, and leaves nothing in doubt in the user's
 // store.
 func openScenes(ctx context.Context, dir, name string, o *options) (s *stage, end func(), err error) {
-	s, err = open(ctx, dir, name, o, "--retention", "1h", "--in-progress", "wait 1m", "--lease", "4s")
-	if err != nil || !s.stays {
+	s, err = openStage(ctx, dir, name, o, "--retention", "1h", "--in-progress", "wait 1m", "--lease", "4s")
+	if err != nil || !s.usersStore {
 		return s, func() { s.kill() }, err
 	}
 	records, err := openRecords(ctx, o.open, s)
@@ -144,12 +144,12 @@ func openScenes(ctx context.Context, dir, name string, o *options) (s *stage, en
 	return s, func() { s.kill(); records.close() }, nil
 }
 
-// play runs the scenes one after the other, and shows each result as it comes.
-func play(ctx context.Context, s *stage, t *table) (rows []row, failed int) {
-	t.head()
+// runScenes runs the scenes one after the other, and shows each result as it comes.
+func runScenes(ctx context.Context, s *stage, t *table) (rows []sceneResult, failed int) {
+	t.printHead()
 	for _, sc := range scenes {
-		r := row{Scene: sc.name, Requests: sc.requests}
-		t.begin(r)
+		r := sceneResult{Scene: sc.name, Requests: sc.requests}
+		t.printScene(r)
 		var err error
 		var harmless bool
 		r.Without, _, harmless, err = sc.side(ctx, s, false)
@@ -157,7 +157,7 @@ func play(ctx context.Context, s *stage, t *table) (rows []row, failed int) {
 			err = errors.New("without protection nothing went wrong either")
 		}
 		if err == nil {
-			t.without(r.Without)
+			t.printWithout(r.Without)
 			r.With, r.Answers, r.OK, err = sc.side(ctx, s, true)
 		}
 		if err != nil {
@@ -166,7 +166,7 @@ func play(ctx context.Context, s *stage, t *table) (rows []row, failed int) {
 		if !r.OK {
 			failed++
 		}
-		t.end(r)
+		t.printWith(r)
 		rows = append(rows, r)
 		if ctx.Err() != nil {
 			break

@@ -51,8 +51,8 @@ func newExaminer(open func(context.Context, string) (*stage, func(), error)) *ex
 	return &examiner{open: open, reports: map[string]*check.Report{}}
 }
 
-// begin forgets the last examination and begins another. It returns false if one runs.
-func (x *examiner) begin() bool {
+// tryBegin forgets the last examination and begins another. It returns false if one runs.
+func (x *examiner) tryBegin() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state.Running {
@@ -63,9 +63,9 @@ func (x *examiner) begin() bool {
 	return true
 }
 
-// run does what begin has begun.
-func (x *examiner) run(ctx context.Context) {
-	err := x.both(ctx)
+// runBegun does what tryBegin has begun.
+func (x *examiner) runBegun(ctx context.Context) {
+	err := x.examineSides(ctx)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state.Running = false; err != nil {
@@ -73,22 +73,22 @@ func (x *examiner) run(ctx context.Context) {
 	}
 }
 
-func (x *examiner) both(ctx context.Context) error {
-	s, end, err := x.open(ctx, fmt.Sprint("examined-", x.look().Number))
+func (x *examiner) examineSides(ctx context.Context) error {
+	s, end, err := x.open(ctx, fmt.Sprint("examined-", x.snapshot().Number))
 	if err != nil {
 		return err
 	}
 	defer end()
 	for _, protected := range []bool{false, true} {
 		way := sideName(protected)
-		x.change(way, func(side *examinedSide) { side.Total = len(sceneChecks) })
-		r, err := examine(ctx, s, protected, func(e check.Event) {
-			x.change(way, func(side *examinedSide) { side.see(e) })
+		x.changeSide(way, func(side *examinedSide) { side.Total = len(sceneChecks) })
+		r, err := examineSide(ctx, s, protected, func(e check.Event) {
+			x.changeSide(way, func(side *examinedSide) { side.noteEvent(e) })
 		})
 		if err != nil {
 			return err
 		}
-		x.change(way, func(side *examinedSide) { side.Now, side.Requests = "", r.Requests })
+		x.changeSide(way, func(side *examinedSide) { side.Now, side.Requests = "", r.Requests })
 		x.mu.Lock()
 		x.reports[way] = r
 		x.mu.Unlock()
@@ -103,7 +103,7 @@ func sideName(protected bool) string {
 	return "without"
 }
 
-func (x *examiner) change(way string, how func(*examinedSide)) {
+func (x *examiner) changeSide(way string, how func(*examinedSide)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	side := x.state.Sides[way]
@@ -111,8 +111,8 @@ func (x *examiner) change(way string, how func(*examinedSide)) {
 	x.state.Sides[way] = side
 }
 
-// see notes the begin or the end of a check. Checks that the scene leaves out are not shown.
-func (s *examinedSide) see(e check.Event) {
+// noteEvent notes the begin or the end of a check. Checks that the scene leaves out are not shown.
+func (s *examinedSide) noteEvent(e check.Event) {
 	switch {
 	case !slices.Contains(sceneChecks, e.Check.ID):
 	case e.Result == nil:
@@ -126,8 +126,8 @@ func (s *examinedSide) see(e check.Event) {
 	}
 }
 
-// look returns a copy of the state.
-func (x *examiner) look() examineState {
+// snapshot returns a copy of the state.
+func (x *examiner) snapshot() examineState {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	st := x.state
@@ -135,13 +135,13 @@ func (x *examiner) look() examineState {
 	return st
 }
 
-// report shows the report of a side, as retrysafe check --html writes it.
-func (x *examiner) report(w http.ResponseWriter, r *http.Request) {
+// serveReport shows the report of a side, as retrysafe check --html writes it.
+func (x *examiner) serveReport(w http.ResponseWriter, r *http.Request) {
 	x.mu.Lock()
 	found := x.reports[r.PathValue("side")]
 	x.mu.Unlock()
 	if found == nil {
-		refuse(w, r, http.StatusNotFound, "examine.no-report")
+		refuseRequest(w, r, http.StatusNotFound, "examine.no-report")
 		return
 	}
 	// The report itself says which style and which script it has, in its head.

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe/browser"
+	"github.com/retrysafe/retrysafe/httpidem/browser"
 )
 
 //go:embed page
@@ -23,18 +23,18 @@ var files embed.FS
 type page struct {
 	stage   *stage
 	token   string // for the gateway's console
-	desk    *desk
-	records *records
+	desk    *formDesk
+	records *gatewayRecords
 	addr    string
 
-	examiner *examiner
-	server   *http.Server
-	ctx      context.Context // of all background work
-	cancel   context.CancelFunc
-	all      sync.WaitGroup
-	waiting  atomic.Int64 // presses without an answer
+	examiner   *examiner
+	server     *http.Server
+	ctx        context.Context // of all background work
+	cancel     context.CancelFunc
+	tasks      sync.WaitGroup
+	unanswered atomic.Int64 // presses without an answer
 
-	doors sync.Mutex // one kill or start of the gateway at a time
+	gatewayMu sync.Mutex // one kill or start of the gateway at a time
 
 	mu      sync.Mutex
 	current *bill
@@ -46,7 +46,7 @@ func openPage(ctx context.Context, dir string, o *options) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(ctx, dir, "page", o, how...)
+	s, err := openStage(ctx, dir, "page", o, how...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,19 +55,19 @@ func openPage(ctx context.Context, dir string, o *options) (*page, error) {
 		s.kill()
 		return nil, err
 	}
-	p := &page{stage: s, token: token, desk: newDesk(s.shop.addr, s.run), addr: l.Addr().String()}
+	p := &page{stage: s, token: token, desk: newFormDesk(s.shop.addr, s.runID), addr: l.Addr().String()}
 	p.examiner = newExaminer(func(ctx context.Context, name string) (*stage, func(), error) { return openScenes(ctx, dir, name, o) })
-	p.renew()
+	p.newPayment()
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	if p.records, err = openRecords(ctx, o.open, s); err != nil {
-		return nil, closed(p, l, err)
+		return nil, closeFailed(p, l, err)
 	}
-	p.server = &http.Server{Handler: guarded(p.routes()), ReadHeaderTimeout: 10 * time.Second}
-	p.all.Go(func() { _ = p.server.Serve(l) }) // until close
+	p.server = &http.Server{Handler: guardPage(p.routes()), ReadHeaderTimeout: 10 * time.Second}
+	p.tasks.Go(func() { _ = p.server.Serve(l) }) // until close
 	return p, nil
 }
 
-func closed(p *page, l net.Listener, err error) error {
+func closeFailed(p *page, l net.Listener, err error) error {
 	_ = l.Close()
 	p.close()
 	return err
@@ -83,11 +83,11 @@ func (p *page) close() {
 		cancel()
 		_ = p.server.Close()
 	}
-	p.all.Wait()
-	p.doors.Lock()
-	defer p.doors.Unlock()
+	p.tasks.Wait()
+	p.gatewayMu.Lock()
+	defer p.gatewayMu.Unlock()
 	p.stage.kill()
-	p.desk.close()
+	p.desk.shutdown()
 	if p.records != nil {
 		p.records.close()
 	}
@@ -100,32 +100,32 @@ func (p *page) routes() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(assets))
-	mux.HandleFunc("GET /state", p.state)
-	mux.HandleFunc("GET /events", p.events)
-	mux.HandleFunc("POST /press", p.press)
-	mux.Handle("POST /new", accepted(func() { p.renew() }))
-	p.desk.routes(mux)
+	mux.HandleFunc("GET /state", p.serveState)
+	mux.HandleFunc("GET /events", p.serveEvents)
+	mux.HandleFunc("POST /press", p.servePress)
+	mux.Handle("POST /new", acceptAfter(func() { p.newPayment() }))
+	p.desk.addRoutes(mux)
 	mux.Handle("GET /retrysafe.js", browser.Handler())
-	mux.Handle("POST /forms/new", accepted(p.desk.renew))
+	mux.Handle("POST /forms/new", acceptAfter(p.desk.resetCounts))
 	mux.HandleFunc("POST /forms/attack", func(w http.ResponseWriter, r *http.Request) {
-		if err := p.desk.attack(r.Context(), "http://"+p.addr); err != nil {
-			refuse(w, r, http.StatusBadGateway, "notice.copies", "error", err.Error())
+		if err := p.desk.replayForms(r.Context(), "http://"+p.addr); err != nil {
+			refuseRequest(w, r, http.StatusBadGateway, "notice.copies", "error", err.Error())
 			return
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
 	mux.HandleFunc("POST /examine", func(w http.ResponseWriter, r *http.Request) {
-		if !p.examiner.begin() {
-			refuse(w, r, http.StatusConflict, "notice.examines")
+		if !p.examiner.tryBegin() {
+			refuseRequest(w, r, http.StatusConflict, "notice.examines")
 			return
 		}
-		p.all.Go(func() { p.examiner.run(p.ctx) })
+		p.tasks.Go(func() { p.examiner.runBegun(p.ctx) })
 		w.WriteHeader(http.StatusAccepted)
 	})
-	mux.HandleFunc("GET /examined/{side}", p.examiner.report)
-	mux.Handle("POST /gateway/kill", accepted(p.kill))
+	mux.HandleFunc("GET /examined/{side}", p.examiner.serveReport)
+	mux.Handle("POST /gateway/kill", acceptAfter(p.killGateway))
 	mux.HandleFunc("POST /gateway/start", func(w http.ResponseWriter, _ *http.Request) {
-		if err := p.revive(); err != nil {
+		if err := p.reviveGateway(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -134,41 +134,41 @@ func (p *page) routes() http.Handler {
 	return mux
 }
 
-// accepted is a handler that does something which cannot fail.
-func accepted(do func()) http.Handler {
+// acceptAfter is a handler that does something which cannot fail.
+func acceptAfter(do func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		do()
 		w.WriteHeader(http.StatusAccepted)
 	})
 }
 
-func (p *page) bill() *bill {
+func (p *page) currentBill() *bill {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.current
 }
 
-// renew begins a payment with a new key.
-func (p *page) renew() *bill {
+// newPayment begins a payment with a new key.
+func (p *page) newPayment() *bill {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	number := 1
 	if p.current != nil {
 		number = p.current.number + 1
 	}
-	p.current = newBill(number, p.stage.key(fmt.Sprint("page-", number)))
+	p.current = newBill(number, p.stage.runKey(fmt.Sprint("page-", number)))
 	return p.current
 }
 
-func (p *page) kill() {
-	p.doors.Lock()
-	defer p.doors.Unlock()
+func (p *page) killGateway() {
+	p.gatewayMu.Lock()
+	defer p.gatewayMu.Unlock()
 	p.stage.gateway.kill()
 }
 
-func (p *page) revive() error {
-	p.doors.Lock()
-	defer p.doors.Unlock()
+func (p *page) reviveGateway() error {
+	p.gatewayMu.Lock()
+	defer p.gatewayMu.Unlock()
 	if err := p.ctx.Err(); err != nil {
 		return err // the page ends, with all that it has started
 	}
@@ -178,7 +178,7 @@ func (p *page) revive() error {
 	return p.stage.gateway.start(p.ctx)
 }
 
-// paid returns the payments of a side from the shop's own table.
-func (p *page) paid(s *side) ([]payment, error) {
-	return paid(p.ctx, p.stage.shop.addr, s.request.Scene)
+// listPayments returns the payments of a side from the shop's own table.
+func (p *page) listPayments(s *side) ([]payment, error) {
+	return listPayments(p.ctx, p.stage.shop.addr, s.request.Scene)
 }

@@ -27,38 +27,38 @@ type order struct {
 	Slow  bool   `json:"slow"`
 }
 
-var ways = []string{"pay", "lost", "failed", "killed"}
+var pressWays = []string{"pay", "lost", "failed", "killed"}
 
-func (p *page) press(w http.ResponseWriter, r *http.Request) {
+func (p *page) servePress(w http.ResponseWriter, r *http.Request) {
 	var o order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&o); err != nil {
 		http.Error(w, "the body is no JSON order, so nothing was done", http.StatusBadRequest)
 		return
 	}
-	if !slices.Contains(ways, o.How) || o.Times < 1 || o.Times > 10 {
-		http.Error(w, "how is "+strings.Join(ways, ", ")+", and times 1 to 10; nothing was done", http.StatusBadRequest)
+	if !slices.Contains(pressWays, o.How) || o.Times < 1 || o.Times > 10 {
+		http.Error(w, "how is "+strings.Join(pressWays, ", ")+", and times 1 to 10; nothing was done", http.StatusBadRequest)
 		return
 	}
-	if p.waiting.Load() > mostAtOnce {
-		refuse(w, r, http.StatusTooManyRequests, "notice.too-many")
+	if p.unanswered.Load() > mostAtOnce {
+		refuseRequest(w, r, http.StatusTooManyRequests, "notice.too-many")
 		return
 	}
 	if o.How == "killed" {
 		p.pressAndKill()
 	} else {
-		b := p.bill()
-		one := sending{how: o.How, round: b.round(), lose: o.How == "lost", fields: o.fields()}
+		b := p.currentBill()
+		one := pressPlan{orderKind: o.How, round: b.nextRound(), loseAnswer: o.How == "lost", fields: o.headerFields()}
 		for range o.Times {
 			for _, s := range []*side{b.without, b.with} {
-				p.send(s, one)
+				p.sendPress(s, one)
 			}
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// fields returns what a press says to the shop beside the payment.
-func (o *order) fields() (all []string) {
+// headerFields returns what a press says to the shop beside the payment.
+func (o *order) headerFields() (all []string) {
 	if o.Slow {
 		all = append(all, headWork, strconv.Itoa(slowMS))
 	}
@@ -68,37 +68,37 @@ func (o *order) fields() (all []string) {
 	return all
 }
 
-// round returns the number of an order.
-func (b *bill) round() int { return int(b.rounds.Add(1)) }
+// nextRound returns the number of an order.
+func (b *bill) nextRound() int { return int(b.rounds.Add(1)) }
 
-// sending is how a press is sent.
-type sending struct {
-	how    string
-	round  int
-	lose   bool     // the answer
-	fields []string // pairs of a field's name and value
+// pressPlan is how a press is sent.
+type pressPlan struct {
+	orderKind  string
+	round      int
+	loseAnswer bool     // the answer
+	fields     []string // pairs of a field's name and value
 	// hidden are more of them, which the curl of the press does not have.
-	hidden []string
-	ended  chan<- struct{} // closed with the answer, if not nil
+	hidden   []string
+	answered chan<- struct{} // closed with the answer, if not nil
 }
 
 // pressAndKill kills the gateway after the shop has acted and before it has answered. That needs a
 // payment with no press yet. The unprotected side has no gateway to kill: there the customer just
 // gets no answer.
 func (p *page) pressAndKill() {
-	b := p.bill()
-	if b.pressed() {
-		b = p.renew()
+	b := p.currentBill()
+	if b.hasPresses() {
+		b = p.newPayment()
 	}
-	one := sending{how: "killed", round: b.round(), lose: true}
-	p.send(b.without, one)
+	one := pressPlan{orderKind: "killed", round: b.nextRound(), loseAnswer: true}
+	p.sendPress(b.without, one)
 	answered := make(chan struct{})
-	one.lose, one.hidden, one.ended = false, []string{headHold, "1"}, answered
-	p.send(b.with, one)
-	p.all.Go(func() {
+	one.loseAnswer, one.hidden, one.answered = false, []string{headHold, "1"}, answered
+	p.sendPress(b.with, one)
+	p.tasks.Go(func() {
 		for {
-			if paid, err := p.paid(b.with); err == nil && len(paid) > 0 {
-				p.kill()
+			if paid, err := p.listPayments(b.with); err == nil && len(paid) > 0 {
+				p.killGateway()
 				return
 			}
 			select {
@@ -110,29 +110,29 @@ func (p *page) pressAndKill() {
 	})
 }
 
-// send makes a press and returns at once; the page shows the answer when it comes.
-func (p *page) send(s *side, one sending) {
-	got := s.begin(press{How: one.how, Round: one.round}, one.fields)
-	p.waiting.Add(1)
-	p.all.Go(func() {
-		defer p.waiting.Add(-1)
+// sendPress makes a press and returns at once; the page shows the answer when it comes.
+func (p *page) sendPress(s *side, one pressPlan) {
+	got := s.addPress(press{How: one.orderKind, Round: one.round}, one.fields)
+	p.unanswered.Add(1)
+	p.tasks.Go(func() {
+		defer p.unanswered.Add(-1)
 		ctx, cancel := context.WithTimeout(p.ctx, patience)
 		defer cancel()
-		a, err := p.stage.client(s.protected, shopper).post(ctx, "/payments", s.key, s.request, slices.Concat(one.fields, one.hidden)...)
+		a, err := p.stage.newClient(s.protected, shopper).post(ctx, "/payments", s.key, s.request, slices.Concat(one.fields, one.hidden)...)
 		var dial *net.OpError
 		switch {
-		case err == nil && one.lose:
+		case err == nil && one.loseAnswer:
 			got.State = "lost"
 		case err == nil:
-			got.read(a)
+			got.setAnswer(a)
 		case errors.As(err, &dial) && dial.Op == "dial":
 			got.State = "away"
 		default:
 			got.State = "broken"
 		}
-		s.end(got)
-		if one.ended != nil {
-			close(one.ended)
+		s.setPress(got)
+		if one.answered != nil {
+			close(one.answered)
 		}
 	})
 }

@@ -22,8 +22,8 @@ type process struct {
 	addr string
 	// says is in the line that the process prints when it listens. Another program may listen on
 	// the address, if it took the port first. Empty: it prints no such line.
-	says string
-	log  *tail
+	readyText string
+	log       *outputTail
 
 	// before prepares a start; nil: there is nothing to prepare.
 	before func(context.Context) error
@@ -52,7 +52,7 @@ func (p *process) start(ctx context.Context) error {
 	cmd := exec.Command(self, p.args...) //nolint:gosec,noctx // this very program; the demo kills it
 	dieWithParent(cmd)
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	before := p.log.count()
+	before := p.log.lineCount()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("demo: cannot start the %s: %w", p.name, err)
 	}
@@ -64,7 +64,7 @@ func (p *process) start(ctx context.Context) error {
 	p.mu.Lock()
 	p.cmd, p.exited, p.listens = cmd, exited, false
 	p.mu.Unlock()
-	if err := p.await(ctx, exited, before); err != nil {
+	if err := p.awaitListening(ctx, exited, before); err != nil {
 		p.kill()
 		return err
 	}
@@ -74,8 +74,9 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// await waits until the process listens. before is how many lines its log had before it started.
-func (p *process) await(ctx context.Context, exited <-chan struct{}, before int) error {
+// awaitListening waits until the process listens. before is how many lines its log had before it
+// started.
+func (p *process) awaitListening(ctx context.Context, exited <-chan struct{}, before int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var d net.Dialer
@@ -83,7 +84,7 @@ func (p *process) await(ctx context.Context, exited <-chan struct{}, before int)
 		c, err := d.DialContext(ctx, "tcp", p.addr)
 		if err == nil {
 			_ = c.Close()
-			if p.log.has(before, p.says) {
+			if p.log.hasLine(before, p.readyText) {
 				return nil
 			}
 		}
@@ -134,55 +135,55 @@ func (p *process) awaitDeath(ctx context.Context) error {
 	case <-exited:
 		return nil
 	case <-time.After(patience):
-		return errors.New("demo: the " + p.name + " did not crash as it was told to")
+		return errors.New("demo: the " + p.name + " did not crash where it should")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// tail keeps the last lines of a process's output, in case it fails.
-type tail struct {
-	mu    sync.Mutex
-	lines []string
-	gone  int    // lines before these
-	part  []byte // of a line that has not ended
+// outputTail keeps the last lines of a process's output, in case it fails.
+type outputTail struct {
+	mu      sync.Mutex
+	lines   []string
+	dropped int    // lines before these
+	partial []byte // of a line that has not ended
 }
 
-func newTail() *tail { return new(tail) }
+func newOutputTail() *outputTail { return new(outputTail) }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *outputTail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.part = append(t.part, p...)
+	t.partial = append(t.partial, p...)
 	for {
-		line, rest, ok := bytes.Cut(t.part, []byte("\n"))
+		line, rest, ok := bytes.Cut(t.partial, []byte("\n"))
 		if !ok {
 			return len(p), nil
 		}
-		t.lines, t.part = append(t.lines, string(line)), rest
+		t.lines, t.partial = append(t.lines, string(line)), rest
 		if len(t.lines) > 20 {
 			t.lines = t.lines[1:]
-			t.gone++
+			t.dropped++
 		}
 	}
 }
 
-// count returns how many lines there were so far.
-func (t *tail) count() int {
+// lineCount returns how many lines there were so far.
+func (t *outputTail) lineCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.gone + len(t.lines)
+	return t.dropped + len(t.lines)
 }
 
-// has reports whether a line after the first n contains part, and true for an empty part.
-func (t *tail) has(n int, part string) bool {
+// hasLine reports whether a line after the first n contains part, and true for an empty part.
+func (t *outputTail) hasLine(n int, part string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	later := t.lines[min(max(0, n-t.gone), len(t.lines)):]
+	later := t.lines[min(max(0, n-t.dropped), len(t.lines)):]
 	return part == "" || slices.ContainsFunc(later, func(line string) bool { return strings.Contains(line, part) })
 }
 
-func (t *tail) String() string {
+func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := ""

@@ -13,20 +13,20 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Opener opens the store with the given name, as the other commands do.
 type Opener func(ctx context.Context, name string, log *slog.Logger) (s storeapi.Store, closeStore func() error, err error)
 
-// records reads a gateway's store, also while the gateway is not running.
-type records struct {
-	stage  *stage
-	store  storeapi.Store
-	end    func() error
-	engine *retrysafe.Engine
-	tenant string // the shopper, as the gateway names tenants
-	self   string
+// gatewayRecords reads a gateway's store, also while the gateway is not running.
+type gatewayRecords struct {
+	stage      *stage
+	store      storeapi.Store
+	closeStore func() error
+	engine     *retrysafe.Engine
+	tenant     string // the shopper, as the gateway names tenants
+	self       string
 }
 
 // recordState is what the store knows about a key.
@@ -38,7 +38,7 @@ type recordState struct {
 	Resolve string `json:"resolve,omitempty"`
 }
 
-func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
+func openRecords(ctx context.Context, open Opener, s *stage) (*gatewayRecords, error) {
 	quiet := slog.New(slog.DiscardHandler) // the gateway has logged all this
 	store, end, err := open(ctx, s.store, quiet)
 	if err != nil {
@@ -51,21 +51,21 @@ func openRecords(ctx context.Context, open Opener, s *stage) (*records, error) {
 	r.SetBasicAuth(shopper, "demo")
 	name, _ := httpidem.ByAuthorization(engine)
 	tenant, err := name(r)
-	return &records{s, store, end, engine, tenant, self()}, err
+	return &gatewayRecords{s, store, end, engine, tenant, selfCommand()}, err
 }
 
 // close resolves what is in doubt, if the store remains after the demonstration, so that no doubt
 // remains in it. The gateway is dead by now.
-func (r *records) close() {
+func (r *gatewayRecords) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if r.stage.stays {
-		_ = r.settle(ctx) // an unreachable store keeps its doubts
+	if r.stage.usersStore {
+		_ = r.resolveDoubts(ctx) // an unreachable store keeps its doubts
 	}
-	_ = errors.Join(r.engine.Shutdown(ctx), r.end())
+	_ = errors.Join(r.engine.Shutdown(ctx), r.closeStore())
 }
 
-func (r *records) settle(ctx context.Context) error {
+func (r *gatewayRecords) resolveDoubts(ctx context.Context) error {
 	lister, ok := r.store.(storeapi.Lister)
 	if !ok {
 		return nil
@@ -78,7 +78,7 @@ func (r *records) settle(ctx context.Context) error {
 		}
 		for i := range page.Records {
 			rec := &page.Records[i]
-			if !strings.HasSuffix(rec.Key.ID, "-"+r.stage.run) {
+			if !strings.HasSuffix(rec.Key.ID, "-"+r.stage.runID) {
 				continue // it is not this demonstration's
 			}
 			how := retrysafe.Resolution{Fence: rec.Fence, Force: true, Outcome: retrysafe.NotDone, By: "demo"}
@@ -99,30 +99,30 @@ const (
 	ownSecret = "the secret of the demonstration"
 )
 
-// asGateway begins a shell command that needs the secret of the gateways.
-func asGateway() string {
+// secretPrefix begins a shell command that needs the secret of the gateways.
+func secretPrefix() string {
 	if os.Getenv(secretName) == ownSecret {
-		return secretName + "=" + quoted(ownSecret) + " "
+		return secretName + "=" + quoteWord(ownSecret) + " "
 	}
 	return ""
 }
 
-// state looks up the record of a client's key. paid are the payments that the shop knows.
-func (r *records) state(ctx context.Context, key string, paid []payment) recordState {
+// lookupState looks up the record of a client's key. paid are the payments that the shop knows.
+func (r *gatewayRecords) lookupState(ctx context.Context, key string, paid []payment) recordState {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	rec, err := r.engine.Lookup(ctx, retrysafe.Key{Tenant: r.tenant, Operation: "POST /payments", ID: key})
 	if err != nil {
 		return recordState{}
 	}
-	return r.say(&rec, paid)
+	return r.describe(&rec, paid)
 }
 
-func (r *records) say(rec *retrysafe.Record, paid []payment) recordState {
+func (r *gatewayRecords) describe(rec *retrysafe.Record, paid []payment) recordState {
 	st := recordState{State: rec.State.String()}
 	switch {
 	case rec.InDoubt():
-		keys := asGateway() + r.self + " keys --store " + quoted(withoutPassword(r.stage.store))
+		keys := secretPrefix() + r.self + " keys --store " + quoteWord(withoutPassword(r.stage.store))
 		hash := r.engine.KeyHash(rec.Key.Key)
 		st.State, st.List = "in-doubt", keys+" list --in-doubt"
 		if len(paid) == 0 {
@@ -142,7 +142,7 @@ func (r *records) say(rec *retrysafe.Record, paid []payment) recordState {
 func withoutPassword(store string) string {
 	scheme, rest, ok := strings.Cut(store, "://")
 	at := strings.LastIndexByte(rest, '@')
-	if !ok || at < 0 || !strings.HasPrefix(scheme, "redis") {
+	if !ok || at < 0 || scheme == "sqlite" { // a path of SQLite has no password
 		return store
 	}
 	user, _, given := strings.Cut(rest[:at], ":")

@@ -21,19 +21,19 @@ var sceneChecks = []string{
 // sceneRequests is about how many requests the scene sends on each side.
 const sceneRequests = 100
 
-// checked examines a side as retrysafe check does.
-func checked(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
-	report, err := examine(ctx, s, protected, nil)
+// checkScene examines a side as retrysafe check does.
+func checkScene(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	report, err := examineSide(ctx, s, protected, nil)
 	if err != nil {
 		return "", "", false, err
 	}
 	faults := report.Count(check.Broken)
-	return fmt.Sprintf("%d of %d checks broken", faults, len(sceneChecks)), yes(faults == 0), faults == 0, nil
+	return fmt.Sprintf("%d of %d checks broken", faults, len(sceneChecks)), yesOrNo(faults == 0), faults == 0, nil
 }
 
-// examine examines a side. see, if not nil, is called before and after each check.
-func examine(ctx context.Context, s *stage, protected bool, see func(check.Event)) (*check.Report, error) {
-	addr, name := s.shop.addr, s.scene("check", protected)
+// examineSide examines a side. see, if not nil, is called before and after each check.
+func examineSide(ctx context.Context, s *stage, protected bool, see func(check.Event)) (*check.Report, error) {
+	addr, name := s.shop.addr, s.sceneName("check", protected)
 	if protected {
 		addr = s.gateway.addr
 	}
@@ -44,17 +44,17 @@ func examine(ctx context.Context, s *stage, protected bool, see func(check.Event
 	return check.Examine(ctx, check.Target{
 		Request: check.Request{
 			URL: "http://" + addr + "/orders", Body: body,
-			Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {basic("ann")}},
+			Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {basicAuth("ann")}},
 		},
-		OtherCaller: http.Header{"Authorization": {basic("bob")}},
+		OtherCaller: http.Header{"Authorization": {basicAuth("bob")}},
 		// what the end of the demonstration has to resolve is known by its key
-		NewKey: func() string { return s.key(rand.Text()) },
+		NewKey: func() string { return s.runKey(rand.Text()) },
 		Oracle: check.Page{URL: "http://" + s.shop.addr + "/effects?scene=" + url.QueryEscape(name), Path: "$.orders"},
 	}, &check.Options{Only: sceneChecks, Rate: 1000, Settle: 40 * time.Millisecond, OnEvent: see})
 }
 
-// basic returns the credentials of a user as a field's value.
-func basic(user string) string {
+// basicAuth returns the credentials of a user as a field's value.
+func basicAuth(user string) string {
 	r := http.Request{Header: make(http.Header)}
 	r.SetBasicAuth(user, "demo")
 	return r.Header.Get("Authorization")

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// formAgain is a form of a web page, sent by a double click and by another click after Back. The
-// protection is a hidden key and a redirect, in the service with the form.
-func formAgain(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
-	d := newDesk(s.shop.addr, s.run)
-	d.slow = 100 * time.Millisecond
-	defer d.close()
-	base, end, err := d.serve()
+// formTwiceScene is a form of a web page, sent by a double click and by another click after Back.
+// The protection is a hidden key and a redirect, in the service with the form.
+func formTwiceScene(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+	d := newFormDesk(s.shop.addr, s.runID)
+	d.workTime = 100 * time.Millisecond
+	defer d.shutdown()
+	base, end, err := d.serveForms()
 	if err != nil {
 		return "", "", false, err
 	}
@@ -28,7 +28,7 @@ func formAgain(ctx context.Context, s *stage, protected bool) (string, string, b
 	if protected {
 		way = "all"
 	}
-	form, err := fill(ctx, base+"/forms/"+way)
+	form, err := openForm(ctx, base+"/forms/"+way)
 	if err != nil {
 		return "", "", false, err
 	}
@@ -54,19 +54,19 @@ func formAgain(ctx context.Context, s *stage, protected bool) (string, string, b
 	if err := errors.Join(errs[:]...); err != nil {
 		return "", "", false, err
 	}
-	e, err := count(ctx, s.shop.addr, d.scene(way))
+	e, err := countEffects(ctx, s.shop.addr, d.sceneOf(way))
 	equal := answers[0] == answers[1] && answers[1] == answers[2]
-	return orders(e), yes(equal), e.Orders == 1 && equal && answers[0].status == http.StatusSeeOther, err
+	return orderCount(e), yesOrNo(equal), e.Orders == 1 && equal && answers[0].status == http.StatusSeeOther, err
 }
 
-// serve serves the forms on their own address.
-func (d *desk) serve() (base string, end func(), err error) {
+// serveForms serves the forms on their own address.
+func (d *formDesk) serveForms() (base string, end func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, fmt.Errorf("demo: no free port on loopback: %w", err)
 	}
 	mux := http.NewServeMux()
-	d.routes(mux)
+	d.addRoutes(mux)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
@@ -78,15 +78,15 @@ func (d *desk) serve() (base string, end func(), err error) {
 
 var hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)"`)
 
-// fill opens a form as a browser does, and returns the request that it would send.
-func fill(ctx context.Context, page string) (sent, error) {
+// openForm opens a form as a browser does, and returns the request that it would send.
+func openForm(ctx context.Context, page string) (sentForm, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
-		return sent{}, err
+		return sentForm{}, err
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return sent{}, err
+		return sentForm{}, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
@@ -94,5 +94,5 @@ func fill(ctx context.Context, page string) (sent, error) {
 	for _, m := range hiddenField.FindAllStringSubmatch(string(text), -1) {
 		fields.Set(html.UnescapeString(m[1]), html.UnescapeString(m[2]))
 	}
-	return sent{"application/x-www-form-urlencoded", []byte(fields.Encode())}, err
+	return sentForm{"application/x-www-form-urlencoded", []byte(fields.Encode())}, err
 }

@@ -10,16 +10,16 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // namespace is that of the gateways, also in the user's store.
 const namespace = "retrysafe-demo"
 
-// lendSecret makes the secret of this demonstration the one of its namespace in the user's store,
-// whatever an earlier demonstration had. Like all its records there, that of the check value
+// setTemporarySecret makes the secret of this demonstration the one of its namespace in the user's
+// store, whatever an earlier demonstration had. Like all its records there, that of the check value
 // expires within an hour, while a gateway would keep it for ever.
-func lendSecret(ctx context.Context, open Opener, store string) (err error) {
+func setTemporarySecret(ctx context.Context, open Opener, store string) (err error) {
 	s, end, err := open(ctx, store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

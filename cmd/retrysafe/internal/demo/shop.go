@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/sqlstore"
+	"github.com/retrysafe/retrysafe/stores/sqlstore"
 )
 
 // shop is the service that the demonstration protects. It takes orders and payments, and knows
@@ -89,12 +89,12 @@ func openShop(ctx context.Context, path string) (*shop, error) {
 
 func (s *shop) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders", s.single("order", insertOrder))
-	mux.HandleFunc("POST /payments", s.single("payment", insertPayment))
-	mux.HandleFunc("POST /checkout", s.checkout)
-	mux.HandleFunc("POST /checkout-tx", s.checkoutTx)
-	mux.HandleFunc("GET /payments", s.payments)
-	mux.HandleFunc("GET /effects", s.effects)
+	mux.HandleFunc("POST /orders", s.insertHandler("order", insertOrder))
+	mux.HandleFunc("POST /payments", s.insertHandler("payment", insertPayment))
+	mux.HandleFunc("POST /checkout", s.serveCheckout)
+	mux.HandleFunc("POST /checkout-tx", s.serveCheckoutTx)
+	mux.HandleFunc("GET /payments", s.servePayments)
+	mux.HandleFunc("GET /effects", s.serveEffects)
 	return mux
 }
 
@@ -120,7 +120,7 @@ const headFail = "X-Demo-Fail"
 // killed before it has the answer, however slow the machine is.
 const headHold = "X-Demo-Hold"
 
-func read(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
+func readRequest(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&req); err != nil {
 		http.Error(w, "the body is no JSON request", http.StatusBadRequest)
 		return req, false
@@ -135,61 +135,61 @@ func read(w http.ResponseWriter, r *http.Request) (req request, ok bool) {
 	return req, true
 }
 
-func customer(r *http.Request) string {
+func customerOf(r *http.Request) string {
 	user, _, _ := r.BasicAuth()
 	return user
 }
 
-// single answers with the id of the one row that insert makes.
-func (s *shop) single(what string, insert func(context.Context, execer, string, request) (int64, error)) http.HandlerFunc {
+// insertHandler answers with the id of the one row that insert makes.
+func (s *shop) insertHandler(what string, insert func(context.Context, execer, string, request) (int64, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		req, ok := read(w, r)
+		req, ok := readRequest(w, r)
 		if !ok {
 			return
 		}
 		s.writes.Lock()
-		id, err := insert(r.Context(), s.db, customer(r), req)
+		id, err := insert(r.Context(), s.db, customerOf(r), req)
 		s.writes.Unlock()
-		s.reply(w, req, what, id, err)
+		s.writeReply(w, req, what, id, err)
 	}
 }
 
-// checkout has two effects one after the other. A crash between them leaves an order without a
+// serveCheckout has two effects one after the other. A crash between them leaves an order without a
 // payment.
-func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
-	req, ok := read(w, r)
+func (s *shop) serveCheckout(w http.ResponseWriter, r *http.Request) {
+	req, ok := readRequest(w, r)
 	if !ok {
 		return
 	}
-	id, err := insertOrder(r.Context(), s.db, customer(r), req)
+	id, err := insertOrder(r.Context(), s.db, customerOf(r), req)
 	if err == nil {
-		crashIfTold(r)
-		_, err = insertPayment(r.Context(), s.db, customer(r), req)
+		crashOnDemand(r)
+		_, err = insertPayment(r.Context(), s.db, customerOf(r), req)
 	}
-	s.reply(w, req, "order", id, err)
+	s.writeReply(w, req, "order", id, err)
 }
 
-// checkoutTx does the same in one transaction with its record: all of it, or nothing.
-func (s *shop) checkoutTx(w http.ResponseWriter, r *http.Request) {
-	req, ok := read(w, r)
+// serveCheckoutTx does the same in one transaction with its record: all of it, or nothing.
+func (s *shop) serveCheckoutTx(w http.ResponseWriter, r *http.Request) {
+	req, ok := readRequest(w, r)
 	if !ok {
 		return
 	}
-	key := retrysafe.Key{Tenant: customer(r), Operation: "checkout", ID: r.Header.Get("Idempotency-Key")}
+	key := retrysafe.Key{Tenant: customerOf(r), Operation: "checkout", ID: r.Header.Get("Idempotency-Key")}
 	res, err := retrysafe.DoTx(r.Context(), s.engine, s.store, key, func(ctx context.Context, tx *sql.Tx) (int64, error) {
-		id, err := insertOrder(ctx, tx, customer(r), req)
+		id, err := insertOrder(ctx, tx, customerOf(r), req)
 		if err != nil {
 			return 0, err
 		}
-		crashIfTold(r)
-		_, err = insertPayment(ctx, tx, customer(r), req)
+		crashOnDemand(r)
+		_, err = insertPayment(ctx, tx, customerOf(r), req)
 		return id, err
 	}, retrysafe.WithPayload(req))
-	s.reply(w, req, "order", res.Value, err)
+	s.writeReply(w, req, "order", res.Value, err)
 }
 
-// crashIfTold kills the process as a power cut would, if the request says so.
-func crashIfTold(r *http.Request) {
+// crashOnDemand kills the process as a power cut would, if the request says so.
+func crashOnDemand(r *http.Request) {
 	if r.Header.Get("X-Demo-Crash") != "" {
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			_ = self.Kill()
@@ -203,14 +203,14 @@ type execer interface {
 }
 
 func insertOrder(ctx context.Context, db execer, who string, req request) (int64, error) {
-	return insert(ctx, db, "INSERT INTO orders (scene, customer, item) VALUES (?, ?, ?)", req.Scene, who, req.Item)
+	return insertRow(ctx, db, "INSERT INTO orders (scene, customer, item) VALUES (?, ?, ?)", req.Scene, who, req.Item)
 }
 
 func insertPayment(ctx context.Context, db execer, who string, req request) (int64, error) {
-	return insert(ctx, db, "INSERT INTO payments (scene, customer, cents) VALUES (?, ?, ?)", req.Scene, who, req.Cents)
+	return insertRow(ctx, db, "INSERT INTO payments (scene, customer, cents) VALUES (?, ?, ?)", req.Scene, who, req.Cents)
 }
 
-func insert(ctx context.Context, db execer, query string, args ...any) (int64, error) {
+func insertRow(ctx context.Context, db execer, query string, args ...any) (int64, error) {
 	res, err := db.ExecContext(context.WithoutCancel(ctx), query, args...)
 	if err != nil {
 		return 0, err
@@ -218,7 +218,7 @@ func insert(ctx context.Context, db execer, query string, args ...any) (int64, e
 	return res.LastInsertId()
 }
 
-func (s *shop) reply(w http.ResponseWriter, req request, what string, id int64, err error) {
+func (s *shop) writeReply(w http.ResponseWriter, req request, what string, id int64, err error) {
 	if err != nil {
 		http.Error(w, "the shop cannot do that now: "+err.Error(), http.StatusInternalServerError)
 		return
@@ -242,7 +242,7 @@ type effects struct {
 	Payments int `json:"payments"`
 }
 
-func (s *shop) effects(w http.ResponseWriter, r *http.Request) {
+func (s *shop) serveEffects(w http.ResponseWriter, r *http.Request) {
 	scene := r.URL.Query().Get("scene")
 	var e effects
 	err := s.db.QueryRowContext(r.Context(),
@@ -260,9 +260,9 @@ type payment struct {
 	Cents int   `json:"cents"`
 }
 
-// payments lists the payments of a scene, the first one first.
-func (s *shop) payments(w http.ResponseWriter, r *http.Request) {
-	all, err := s.paid(r.Context(), r.URL.Query().Get("scene"))
+// servePayments lists the payments of a scene, the first one first.
+func (s *shop) servePayments(w http.ResponseWriter, r *http.Request) {
+	all, err := s.listPayments(r.Context(), r.URL.Query().Get("scene"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -270,7 +270,7 @@ func (s *shop) payments(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(all)
 }
 
-func (s *shop) paid(ctx context.Context, scene string) ([]payment, error) {
+func (s *shop) listPayments(ctx context.Context, scene string) ([]payment, error) {
 	rows, err := s.db.QueryContext(ctx, "SELECT id, cents FROM payments WHERE scene = ? ORDER BY id", scene)
 	if err != nil {
 		return nil, err

@@ -12,21 +12,21 @@ type stage struct {
 	shop, gateway *process
 	store         string // where the gateway keeps its records
 	admin         string // address of the gateway's console; empty with the user's store
-	stays         bool   // the user's store, which remains after the demonstration
-	run           string // a suffix of every key: the store may still have earlier runs
+	usersStore    bool   // the user's store, which remains after the demonstration
+	runID         string // a suffix of every key: the store may still have earlier runs
 }
 
-// key returns a client's key.
-func (s *stage) key(name string) string { return name + "-" + s.run }
+// runKey returns a client's key.
+func (s *stage) runKey(name string) string { return name + "-" + s.runID }
 
-func (s *stage) client(protected bool, user string) *client {
+func (s *stage) newClient(protected bool, user string) *client {
 	if protected {
 		return newClient(s.gateway.addr, user)
 	}
 	return newClient(s.shop.addr, user)
 }
 
-func (s *stage) scene(name string, protected bool) string { return sceneName(name, protected) }
+func (s *stage) sceneName(name string, protected bool) string { return sceneName(name, protected) }
 
 // sceneName keeps the effects of the two sides apart.
 func sceneName(name string, protected bool) string {
@@ -36,9 +36,9 @@ func sceneName(name string, protected bool) string {
 	return name + "-without"
 }
 
-// build makes a stage. The shop's file is dir/name-shop.db. The gateway's records are in
+// newStage makes a stage. The shop's file is dir/name-shop.db. The gateway's records are in
 // dir/name.db if no store is given. how are options of the gateway.
-func build(dir, name string, o *options, how ...string) (*stage, error) {
+func newStage(dir, name string, o *options, how ...string) (*stage, error) {
 	addrs, err := freeAddrs(3)
 	if err != nil {
 		return nil, err
@@ -48,18 +48,18 @@ func build(dir, name string, o *options, how ...string) (*stage, error) {
 	var before func(context.Context) error
 	if stays {
 		console = "" // it would show all that the store has
-		before = func(ctx context.Context) error { return lendSecret(ctx, o.open, store) }
+		before = func(ctx context.Context) error { return setTemporarySecret(ctx, o.open, store) }
 	} else {
 		store = "sqlite:" + filepath.Join(dir, name+".db")
 	}
 	return &stage{
-		store: store, stays: stays, admin: console, run: strings.ToLower(rand.Text()[:10]),
+		store: store, usersStore: stays, admin: console, runID: strings.ToLower(rand.Text()[:10]),
 		shop: &process{
-			name: "shop", addr: shop, says: "listening " + shop, log: newTail(),
+			name: "shop", addr: shop, readyText: "listening " + shop, log: newOutputTail(),
 			args: []string{"demo-shop", "--listen", shop, "--db", filepath.Join(dir, name+"-shop.db")},
 		},
 		gateway: &process{
-			name: "gateway", addr: gateway, says: "://" + gateway + " -> ", log: newTail(), before: before,
+			name: "gateway", addr: gateway, readyText: "://" + gateway + " -> ", log: newOutputTail(), before: before,
 			args: append([]string{
 				"gateway", "--listen", gateway, "--upstream", "http://" + shop, "--store", store, "--namespace", namespace, "--admin", console,
 			}, how...),
@@ -67,10 +67,10 @@ func build(dir, name string, o *options, how ...string) (*stage, error) {
 	}, nil
 }
 
-// open makes a stage and starts it, on other ports if another program has taken one meanwhile.
-func open(ctx context.Context, dir, name string, o *options, how ...string) (*stage, error) {
+// openStage makes a stage and starts it, on other ports if another program has taken one meanwhile.
+func openStage(ctx context.Context, dir, name string, o *options, how ...string) (*stage, error) {
 	for try := 1; ; try++ {
-		s, err := build(dir, name, o, how...)
+		s, err := newStage(dir, name, o, how...)
 		if err != nil {
 			return nil, err
 		}

@@ -18,27 +18,27 @@ const (
 	countWidth = 22
 )
 
-func (t *table) print(format string, args ...any) {
+func (t *table) printf(format string, args ...any) {
 	if t.show {
 		fmt.Fprintf(t.out, format, args...)
 	}
 }
 
-func (t *table) head() {
-	t.print("\n%-*s %8s  %-*s %-*s %s\n", sceneWidth, "scene", "requests", countWidth, "effects without", countWidth, "effects with", "answers equal")
+func (t *table) printHead() {
+	t.printf("\n%-*s %8s  %-*s %-*s %s\n", sceneWidth, "scene", "requests", countWidth, "effects without", countWidth, "effects with", "answers equal")
 }
 
-func (t *table) begin(r row) { t.print("%-*s %8d  ", sceneWidth, r.Scene, r.Requests) }
+func (t *table) printScene(r sceneResult) { t.printf("%-*s %8d  ", sceneWidth, r.Scene, r.Requests) }
 
-func (t *table) without(happened string) { t.print("%-*s ", countWidth, happened) }
+func (t *table) printWithout(happened string) { t.printf("%-*s ", countWidth, happened) }
 
-func (t *table) end(r row) {
+func (t *table) printWith(r sceneResult) {
 	switch {
 	case r.Error != "":
-		t.print("FAILED: %s\n", r.Error)
+		t.printf("FAILED: %s\n", r.Error)
 	case !r.OK:
-		t.print("%-*s %s   <- FAILED\n", countWidth, r.With, r.Answers)
+		t.printf("%-*s %s   <- FAILED\n", countWidth, r.With, r.Answers)
 	default:
-		t.print("%-*s %s\n", countWidth, r.With, r.Answers)
+		t.printf("%-*s %s\n", countWidth, r.With, r.Answers)
 	}
 }

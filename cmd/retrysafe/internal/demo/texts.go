@@ -38,8 +38,8 @@ var texts = sync.OnceValue(func() map[string][2]string {
 	return all
 })
 
-// say returns the text of a key. values are pairs of name and value for its {name}.
-func (l language) say(key string, values ...string) string {
+// textOf returns the text of a key. values are pairs of name and value for its {name}.
+func (l language) textOf(key string, values ...string) string {
 	pairs := make([]string, len(values))
 	for i, v := range values {
 		if pairs[i] = v; i%2 == 0 {
@@ -64,7 +64,7 @@ func languageOf(r *http.Request) language {
 	return english
 }
 
-// refuse answers with a text in the language of the request.
-func refuse(w http.ResponseWriter, r *http.Request, status int, key string, values ...string) {
-	http.Error(w, languageOf(r).say(key, values...), status)
+// refuseRequest answers with a text in the language of the request.
+func refuseRequest(w http.ResponseWriter, r *http.Request, status int, key string, values ...string) {
+	http.Error(w, languageOf(r).textOf(key, values...), status)
 }

@@ -24,8 +24,8 @@ var (
 	textMade   = regexp.MustCompile("\\bt\\(`([a-z.]+)\\.\\$\\{")
 )
 
-// sources returns the files that show texts, as one.
-func sources(t *testing.T) string {
+// readSources returns the files that show texts, as one.
+func readSources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	own, err := filepath.Glob("*.go")
@@ -57,11 +57,11 @@ func TestTexts(t *testing.T) {
 	assert.Equal(t, strings.Count(string(file), "\n")-3, len(texts()), "each line is a text of its own: key|English|中文")
 	for key, parts := range texts() {
 		assert.True(t, parts[0] != "" && parts[1] != "", "%s is in both languages", key)
-		assert.Equal(t, values(parts[1]), values(parts[0]), "the values of %s", key)
+		assert.Equal(t, placeholderNames(parts[1]), placeholderNames(parts[0]), "the values of %s", key)
 		hasWords := textWord.MatchString(textValue.ReplaceAllString(parts[0], ""))
 		assert.Equal(t, textHan.MatchString(parts[1]), hasWords, "the Chinese of %s is Chinese", key)
 	}
-	all := sources(t)
+	all := readSources(t)
 	shown := textShown.FindAllStringSubmatch(all, -1)
 	assert.True(t, len(shown) > 100, "%d texts are shown", len(shown))
 	for _, m := range shown {
@@ -72,7 +72,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-func values(text string) []string {
+func placeholderNames(text string) []string {
 	all := textValue.FindAllString(text, -1)
 	slices.Sort(all)
 	return all
@@ -81,7 +81,7 @@ func values(text string) []string {
 // TestTextsAreUsed: no text stays that nothing shows.
 func TestTextsAreUsed(t *testing.T) {
 	t.Parallel()
-	all := sources(t)
+	all := readSources(t)
 	used, words := map[string]bool{}, map[string]bool{}
 	for _, m := range textQuoted.FindAllStringSubmatch(all, -1) {
 		words[m[1]] = true
@@ -125,16 +125,15 @@ func TestTextsAreUsed(t *testing.T) {
 // TestTextsOfChecks: a check has the title that its report has, and in Chinese that of its page.
 func TestTextsOfChecks(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/check.zh-CN.md")
+	page, err := os.ReadFile("../../../../docs/checks.zh-CN.md")
 	assert.NoError(t, err, "page")
 	for _, id := range sceneChecks {
 		i := slices.IndexFunc(check.Checks(), func(c *check.Check) bool { return c.ID == id })
 		assert.True(t, i >= 0, "there is a check %s", id)
-		assert.Equal(t, english.say("check."+id), check.Checks()[i].Title, "title")
-		assert.Contains(t, string(page), "("+"checks/"+id+".zh-CN.md) | "+chinese.say("check."+id)+" |", "title")
-		twin := strings.Replace(check.Checks()[i].Page(), "https://github.com/retrysafe/retrysafe/blob/main", "../../../..", 1)
-		_, err := os.Stat(strings.TrimSuffix(twin, ".md") + ".zh-CN.md")
-		assert.NoError(t, err, "the Chinese page that the demonstration links to")
+		assert.Equal(t, english.textOf("check."+id), check.Checks()[i].Title, "title")
+		assert.Contains(t, string(page), "(#"+id+") | "+chinese.textOf("check."+id)+" |", "title")
+		assert.Contains(t, string(page), "\n## "+id+"\n", "the heading that the demonstration links to")
+		assert.True(t, strings.HasSuffix(check.Checks()[i].Page(), "/docs/checks.md#"+id), "the link, from which the demonstration makes the Chinese one")
 	}
 }
 
@@ -158,5 +157,5 @@ func TestLanguageOfRequest(t *testing.T) {
 		r.Header.Set("Accept-Language", tt.accepts)
 		assert.Equal(t, languageOf(r), tt.want, "%s with %q", tt.url, tt.accepts)
 	}
-	assert.Equal(t, chinese.say("form.thanks", "order", "7"), "谢谢：订单 7。", "a value")
+	assert.Equal(t, chinese.textOf("form.thanks", "order", "7"), "谢谢：订单 7。", "a value")
 }

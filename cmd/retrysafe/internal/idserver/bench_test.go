@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/idgen/memranges"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // A client that discards answers.

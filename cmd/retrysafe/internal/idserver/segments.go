@@ -33,25 +33,25 @@ func newSegments(r idgen.Ranges) *segments {
 	return &segments{ranges: r, all: map[string]*entry{}, absent: map[string]time.Time{}}
 }
 
-// use calls f with the source of a tag's ids.
-func (s *segments) use(tag string, f func(source) error) error {
+// withSource calls f with the source of a tag's ids.
+func (s *segments) withSource(tag string, f func(source) error) error {
 	s.mu.RLock()
 	e := s.all[tag]
 	s.mu.RUnlock()
 	if e != nil && e.known.Load() {
 		return f(e)
 	}
-	e, err := s.enter(tag)
+	e, err := s.acquireEntry(tag)
 	if err != nil {
 		return err
 	}
 	err = f(e)
-	s.leave(tag, e, err)
+	s.releaseEntry(tag, e, err)
 	return err
 }
 
-// enter is for a tag that is not known yet.
-func (s *segments) enter(tag string) (*entry, error) {
+// acquireEntry is for a tag that is not known yet.
+func (s *segments) acquireEntry(tag string) (*entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -73,7 +73,7 @@ func (s *segments) enter(tag string) (*entry, error) {
 	return e, nil
 }
 
-func (s *segments) leave(tag string, e *entry, err error) {
+func (s *segments) releaseEntry(tag string, e *entry, err error) {
 	s.mu.Lock()
 	e.users--
 	if err == nil {
@@ -95,8 +95,8 @@ func (s *segments) leave(tag string, e *entry, err error) {
 	}
 }
 
-// left returns how many ids of each known tag are left without another call of the source.
-func (s *segments) left() map[string]int64 {
+// idsLeft returns how many ids of each known tag are left without another call of the source.
+func (s *segments) idsLeft() map[string]int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	left := map[string]int64{}

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/idgen"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // Options configures a server. All fields but Log are required.
@@ -35,45 +35,45 @@ const MaxCount = 10_000
 
 // Server serves ids. Close it when no request runs any more.
 type Server struct {
-	maker    *maker
-	segments *segments
-	metrics  *metrics
-	mux      *http.ServeMux
-	draining atomic.Bool
+	workerIDs *workerIDs
+	segments  *segments
+	metrics   *metrics
+	mux       *http.ServeMux
+	draining  atomic.Bool
 }
 
 // New claims a worker number, and returns a server that is ready.
 func New(ctx context.Context, o *Options) (*Server, error) {
-	m, err := newMaker(ctx, o)
+	m, err := newWorkerIDs(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{maker: m, segments: newSegments(o.Ranges), mux: http.NewServeMux()}
+	s := &Server{workerIDs: m, segments: newSegments(o.Ranges), mux: http.NewServeMux()}
 	s.metrics = newMetrics(s)
-	s.mux.HandleFunc("GET /api/snowflake/get/{key}", s.snowflake)
-	s.mux.HandleFunc("GET /api/segment/get/{tag}", s.segment)
-	s.mux.HandleFunc("GET /api/time", now)
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
-	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.Handle("GET /metrics", s.metrics.handler())
-	s.mux.HandleFunc("/", elsewhere)
+	s.mux.HandleFunc("GET /api/snowflake/get/{key}", s.serveSnowflake)
+	s.mux.HandleFunc("GET /api/segment/get/{tag}", s.serveSegment)
+	s.mux.HandleFunc("GET /api/time", serveTime)
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
+	s.mux.HandleFunc("GET /readyz", s.serveReady)
+	s.mux.Handle("GET /metrics", s.metrics.newHandler())
+	s.mux.HandleFunc("/", refusePath)
 	return s, nil
 }
 
-func elsewhere(w http.ResponseWriter, r *http.Request) {
+func refusePath(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		plain(w, http.StatusMethodNotAllowed, "Ask with GET.\n")
+		writeText(w, http.StatusMethodNotAllowed, "Ask with GET.\n")
 		return
 	}
-	plain(w, http.StatusNotFound, "There is nothing here. Ask GET /api/snowflake/get/{key}, /api/segment/get/{tag}, /api/time, /healthz, /readyz or /metrics.\n")
+	writeText(w, http.StatusNotFound, "There is nothing here. Ask GET /api/snowflake/get/{key}, /api/segment/get/{tag}, /api/time, /healthz, /readyz or /metrics.\n")
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 // Worker describes the current worker number, for people.
-func (s *Server) Worker() string { return s.maker.current.Load().held.String() }
+func (s *Server) Worker() string { return s.workerIDs.current.Load().held.String() }
 
 // Drain makes /readyz report that no more requests should come.
 func (s *Server) Drain() { s.draining.Store(true) }
@@ -81,7 +81,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Close releases the worker number and ends the background work. No request may run any more.
 func (s *Server) Close(ctx context.Context) error {
 	s.segments.close()
-	return s.maker.close(ctx)
+	return s.workerIDs.close(ctx)
 }
 
 // source makes the ids of a request.
@@ -90,35 +90,35 @@ type source interface {
 	NextN(ctx context.Context, n int) ([]idgen.ID, error)
 }
 
-func (s *Server) snowflake(w http.ResponseWriter, r *http.Request) {
-	if err := s.answer(w, r, s.metrics.snowflake, s.maker.current.Load()); err != nil {
-		s.refuse(w, s.metrics.snowflake, err)
+func (s *Server) serveSnowflake(w http.ResponseWriter, r *http.Request) {
+	if err := s.writeIDs(w, r, s.metrics.snowflake, s.workerIDs.current.Load()); err != nil {
+		s.writeError(w, s.metrics.snowflake, err)
 	}
 }
 
-func (s *Server) segment(w http.ResponseWriter, r *http.Request) {
-	err := s.segments.use(r.PathValue("tag"), func(from source) error { return s.answer(w, r, s.metrics.segment, from) })
+func (s *Server) serveSegment(w http.ResponseWriter, r *http.Request) {
+	err := s.segments.withSource(r.PathValue("tag"), func(from source) error { return s.writeIDs(w, r, s.metrics.segment, from) })
 	if err != nil {
-		s.refuse(w, s.metrics.segment, err)
+		s.writeError(w, s.metrics.segment, err)
 	}
 }
 
 // errCount is the error for an invalid query.
 var errCount = errors.New("write ?count=N with N from 1 to " + strconv.Itoa(MaxCount) + ", or no question mark for one id")
 
-// answer writes one id, or as many as the request asks for. If it returns an error, it has written
-// nothing.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *kind, from source) error {
+// writeIDs writes one id, or as many as the request asks for. If it returns an error, it has
+// written nothing.
+func (s *Server) writeIDs(w http.ResponseWriter, r *http.Request, m *kindMetrics, from source) error {
 	begun := time.Now()
 	if r.URL.RawQuery == "" {
 		id, err := from.Next(r.Context())
 		if err != nil {
 			return err
 		}
-		header(w, textPlain)
+		setHeader(w, textPlain)
 		var buf [20]byte
 		_, _ = w.Write(strconv.AppendInt(buf[:0], int64(id), 10)) // the client may be gone
-		m.made(1, time.Since(begun))
+		m.countMade(1, time.Since(begun))
 		return nil
 	}
 	q := r.URL.Query()
@@ -140,50 +140,50 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m *kind, from so
 		buf = strconv.AppendInt(buf, int64(id), 10)
 	}
 	buf = append(buf, `"]`...)
-	header(w, applicationJSON)
+	setHeader(w, applicationJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(buf)))
 	_, _ = w.Write(buf)
-	m.made(n, time.Since(begun))
+	m.countMade(n, time.Since(begun))
 	return nil
 }
 
-// refuse answers with an error.
-func (s *Server) refuse(w http.ResponseWriter, m *kind, err error) {
+// writeError answers with an error.
+func (s *Server) writeError(w http.ResponseWriter, m *kindMetrics, err error) {
 	switch {
 	case errors.Is(err, errCount):
-		m.failed("request")
-		plain(w, http.StatusBadRequest, "No id was made: "+err.Error()+".\n")
+		m.countFailed("request")
+		writeText(w, http.StatusBadRequest, "No id was made: "+err.Error()+".\n")
 	case errors.Is(err, idgen.ErrTag):
-		m.failed("request")
-		plain(w, http.StatusBadRequest, "This can be no tag: write 1 to 128 bytes of UTF-8, percent-encoded, without control characters, and without a space at either end.\n")
+		m.countFailed("request")
+		writeText(w, http.StatusBadRequest, "This can be no tag: write 1 to 128 bytes of UTF-8, percent-encoded, without control characters, and without a space at either end.\n")
 	case errors.Is(err, idgen.ErrNoTag):
-		m.failed("no-tag")
-		plain(w, http.StatusNotFound, "There is no such tag. Make it once: start retrysafe ids serve with --tag NAME, or insert it into the table.\n")
+		m.countFailed("no-tag")
+		writeText(w, http.StatusNotFound, "There is no such tag. Make it once: start retrysafe ids serve with --tag NAME, or insert it into the table.\n")
 	case errors.Is(err, idgen.ErrSpent), errors.Is(err, idgen.ErrWentBack), errors.Is(err, idgen.ErrEpochEnds):
-		m.failed("for-good")
-		plain(w, http.StatusInternalServerError, "No id was made, and a repeat will not help: "+err.Error()+".\n")
+		m.countFailed("for-good")
+		writeText(w, http.StatusInternalServerError, "No id was made, and a retry will not help: "+err.Error()+".\n")
 	case errors.Is(err, context.Canceled):
-		m.failed("gone")
+		m.countFailed("gone")
 	default:
-		m.failed("away")
+		m.countFailed("away")
 		w.Header().Set("Retry-After", "1")
-		plain(w, http.StatusServiceUnavailable, "No id was made; try again in a second, or ask another server: "+err.Error()+".\n")
+		writeText(w, http.StatusServiceUnavailable, "No id was made; try again in a second, or ask another server: "+err.Error()+".\n")
 	}
 }
 
-func now(w http.ResponseWriter, _ *http.Request) {
-	header(w, textPlain)
+func serveTime(w http.ResponseWriter, _ *http.Request) {
+	setHeader(w, textPlain)
 	_, _ = w.Write(strconv.AppendInt(nil, time.Now().UnixMilli(), 10))
 }
 
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case s.draining.Load():
-		plain(w, http.StatusServiceUnavailable, "The server is being stopped.\n")
-	case !s.maker.holds():
-		plain(w, http.StatusServiceUnavailable, "The worker number was lost, and a new one is being claimed; look at the store.\n")
+		writeText(w, http.StatusServiceUnavailable, "The server is being stopped.\n")
+	case !s.workerIDs.hasNumber():
+		writeText(w, http.StatusServiceUnavailable, "The worker number was lost, and a new one is being claimed; look at the store.\n")
 	default:
-		plain(w, http.StatusOK, "ok\n")
+		writeText(w, http.StatusOK, "ok\n")
 	}
 }
 
@@ -195,13 +195,13 @@ var (
 	noStore = []string{"no-store"}
 )
 
-func header(w http.ResponseWriter, contentType []string) {
+func setHeader(w http.ResponseWriter, contentType []string) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = contentType, noStore
 }
 
-func plain(w http.ResponseWriter, status int, text string) {
-	header(w, textPlain)
+func writeText(w http.ResponseWriter, status int, text string) {
+	setHeader(w, textPlain)
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text))
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/idgen/memranges"
 	"github.com/retrysafe/retrysafe/internal/assert"
-	"github.com/retrysafe/retrysafe/memstore"
-	"github.com/retrysafe/retrysafe/storeapi"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // world is a store and a source that can be unreachable, and count their calls.

@@ -63,7 +63,7 @@ func encodePoints[N int64 | float64](points []metricdata.DataPoint[N]) []*metric
 	all := make([]*metricspb.NumberDataPoint, len(points))
 	for i, p := range points {
 		one := &metricspb.NumberDataPoint{
-			Attributes: encodeAttributes(p.Attributes.ToSlice()), StartTimeUnixNano: nanoseconds(p.StartTime), TimeUnixNano: nanoseconds(p.Time),
+			Attributes: encodeAttributes(p.Attributes.ToSlice()), StartTimeUnixNano: unixNanoseconds(p.StartTime), TimeUnixNano: unixNanoseconds(p.Time),
 			Exemplars: encodeExemplars(p.Exemplars),
 		}
 		switch v := any(p.Value).(type) {
@@ -82,7 +82,7 @@ func encodeHistogram[N int64 | float64](h metricdata.Histogram[N]) *metricspb.Me
 	for i, p := range h.DataPoints {
 		sum := float64(p.Sum)
 		one := &metricspb.HistogramDataPoint{
-			Attributes: encodeAttributes(p.Attributes.ToSlice()), StartTimeUnixNano: nanoseconds(p.StartTime), TimeUnixNano: nanoseconds(p.Time),
+			Attributes: encodeAttributes(p.Attributes.ToSlice()), StartTimeUnixNano: unixNanoseconds(p.StartTime), TimeUnixNano: unixNanoseconds(p.Time),
 			Count: p.Count, Sum: &sum, BucketCounts: p.BucketCounts, ExplicitBounds: p.Bounds, Exemplars: encodeExemplars(p.Exemplars),
 		}
 		if v, ok := p.Min.Value(); ok {
@@ -102,7 +102,7 @@ func encodeExemplars[N int64 | float64](exemplars []metricdata.Exemplar[N]) []*m
 	all := make([]*metricspb.Exemplar, len(exemplars))
 	for i, e := range exemplars {
 		one := &metricspb.Exemplar{
-			FilteredAttributes: encodeAttributes(e.FilteredAttributes), TimeUnixNano: nanoseconds(e.Time), SpanId: e.SpanID, TraceId: e.TraceID,
+			FilteredAttributes: encodeAttributes(e.FilteredAttributes), TimeUnixNano: unixNanoseconds(e.Time), SpanId: e.SpanID, TraceId: e.TraceID,
 		}
 		switch v := any(e.Value).(type) {
 		case int64:
@@ -122,8 +122,8 @@ func encodeTemporality(t metricdata.Temporality) metricspb.AggregationTemporalit
 	return metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 }
 
-// nanoseconds returns a time as OTLP has it: 0 means that it is not known.
-func nanoseconds(t time.Time) uint64 {
+// unixNanoseconds returns a time as OTLP has it: 0 means that it is not known.
+func unixNanoseconds(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
 	}

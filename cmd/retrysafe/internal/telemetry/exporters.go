@@ -52,8 +52,8 @@ func newMetricExporter() (*metricExporter, error) {
 	return &metricExporter{s}, err
 }
 
-// temporality is cumulative, as every collector takes it, unless the environment prefers deltas.
-func temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
+// temporalityOf is cumulative, as every collector takes it, unless the environment prefers deltas.
+func temporalityOf(kind sdkmetric.InstrumentKind) metricdata.Temporality {
 	synchronous := kind == sdkmetric.InstrumentKindCounter || kind == sdkmetric.InstrumentKindHistogram
 	switch strings.ToLower(os.Getenv(setting + "METRICS_TEMPORALITY_PREFERENCE")) {
 	case "delta":
@@ -69,7 +69,7 @@ func temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
 }
 
 func (*metricExporter) Temporality(kind sdkmetric.InstrumentKind) metricdata.Temporality {
-	return temporality(kind)
+	return temporalityOf(kind)
 }
 
 func (*metricExporter) Aggregation(kind sdkmetric.InstrumentKind) sdkmetric.Aggregation {

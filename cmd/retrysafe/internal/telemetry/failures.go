@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// failures logs errors of the export: a collector that is away must not fill the log.
-type failures struct {
+// failureLog logs errors of the export: a collector that is away must not fill the log.
+type failureLog struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
@@ -16,7 +16,7 @@ type failures struct {
 }
 
 // Handle implements the handler of errors of OpenTelemetry.
-func (f *failures) Handle(err error) {
+func (f *failureLog) Handle(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.missing++

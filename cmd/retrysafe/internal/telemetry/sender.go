@@ -54,7 +54,7 @@ func (s *sender) send(ctx context.Context, body []byte) error {
 	}
 	tries := backoff.Backoff{MaxAttempts: math.MaxInt, MinWait: time.Second, MaxWait: time.Minute}
 	for n := 1; ; n++ {
-		after, retryable, err := s.try(ctx, body)
+		after, retryable, err := s.sendOnce(ctx, body)
 		if err == nil || !retryable {
 			return err
 		}
@@ -65,8 +65,8 @@ func (s *sender) send(ctx context.Context, body []byte) error {
 	}
 }
 
-// try sends the data once. Its errors do not have the URL, which may have a password.
-func (s *sender) try(ctx context.Context, body []byte) (after time.Duration, retryable bool, err error) {
+// sendOnce sends the data once. Its errors do not have the URL, which may have a password.
+func (s *sender) sendOnce(ctx context.Context, body []byte) (after time.Duration, retryable bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return 0, false, errors.New("the collector's address cannot be used")
@@ -94,7 +94,7 @@ func (s *sender) try(ctx context.Context, body []byte) (after time.Duration, ret
 		if err != nil {
 			return 0, false, nil //nolint:nilerr // the data was taken
 		}
-		return 0, false, rejected(answer)
+		return 0, false, rejectedError(answer)
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		after, retryable = retryAfter(resp.Header), true
 	}
@@ -108,17 +108,17 @@ func retryAfter(h http.Header) time.Duration {
 	return min(after, time.Hour)
 }
 
-// rejected returns an error if an answer says that part of the data was refused: it is an
+// rejectedError returns an error if an answer says that part of the data was refused: it is an
 // ExportTraceServiceResponse or ExportMetricsServiceResponse, whose field 1 is the partial success,
 // with the number of what was rejected and a message.
-func rejected(answer []byte) error {
+func rejectedError(answer []byte) error {
 	var count uint64
 	var message string
-	each(answer, func(number protowire.Number, _ uint64, partial []byte) {
+	eachField(answer, func(number protowire.Number, _ uint64, partial []byte) {
 		if number != 1 {
 			return
 		}
-		each(partial, func(number protowire.Number, value uint64, text []byte) {
+		eachField(partial, func(number protowire.Number, value uint64, text []byte) {
 			switch number {
 			case 1:
 				count = value
@@ -136,8 +136,8 @@ func rejected(answer []byte) error {
 	return fmt.Errorf("the collector refused %d items: %q", count, message)
 }
 
-// each calls f for each varint and each text or message of an encoded message, up to a fault.
-func each(message []byte, f func(number protowire.Number, value uint64, text []byte)) {
+// eachField calls f for each varint and each text or message of an encoded message, up to a fault.
+func eachField(message []byte, f func(number protowire.Number, value uint64, text []byte)) {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {

@@ -197,7 +197,7 @@ func TestMetrics(t *testing.T) {
 func TestTemporality(t *testing.T) {
 	t.Parallel()
 	for kind := sdkmetric.InstrumentKindCounter; kind <= sdkmetric.InstrumentKindGauge; kind++ {
-		assert.Equal(t, temporality(kind), metricdata.CumulativeTemporality, "of %v", kind)
+		assert.Equal(t, temporalityOf(kind), metricdata.CumulativeTemporality, "of %v", kind)
 	}
 }
 
@@ -205,5 +205,5 @@ func TestTemporality(t *testing.T) {
 func FuzzRejected(f *testing.F) {
 	f.Add([]byte{0x0a, 0x02, 0x08, 0x03})
 	f.Add([]byte{0x0a, 0xff})
-	f.Fuzz(func(_ *testing.T, answer []byte) { _ = rejected(answer) })
+	f.Fuzz(func(_ *testing.T, answer []byte) { _ = rejectedError(answer) })
 }

@@ -35,23 +35,23 @@ type settings struct {
 	tls     *tls.Config // nil: the defaults
 }
 
-// variable returns a setting of a signal, without white space around it, and the name of the
+// signalSetting returns a setting of a signal, without white space around it, and the name of the
 // variable that has it.
-func variable(signal, name string) (value, from string) {
-	if v := trimmed(setting + signal + "_" + name); v != "" {
+func signalSetting(signal, name string) (value, from string) {
+	if v := trimmedEnv(setting + signal + "_" + name); v != "" {
 		return v, setting + signal + "_" + name
 	}
-	return trimmed(setting + name), setting + name
+	return trimmedEnv(setting + name), setting + name
 }
 
-func trimmed(name string) string { return strings.TrimSpace(os.Getenv(name)) }
+func trimmedEnv(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 
 // isExported reports whether the environment asks for the export of a signal. By default a gateway
 // exports a signal if there is an address for it: without one, it would try this machine for ever.
 func isExported(signal string) (bool, error) {
 	name := "OTEL_" + signal + "_EXPORTER"
-	exporter := trimmed(name)
-	if address, _ := variable(signal, "ENDPOINT"); exporter == "" && address != "" {
+	exporter := trimmedEnv(name)
+	if address, _ := signalSetting(signal, "ENDPOINT"); exporter == "" && address != "" {
 		exporter = "otlp"
 	}
 	switch strings.ToLower(exporter) {
@@ -63,10 +63,10 @@ func isExported(signal string) (bool, error) {
 	default:
 		return false, fmt.Errorf("%s: %q is unknown; use otlp or none", name, exporter)
 	}
-	if v := trimmed(setting + "METRICS_DEFAULT_HISTOGRAM_AGGREGATION"); v != "" && v != "explicit_bucket_histogram" {
+	if v := trimmedEnv(setting + "METRICS_DEFAULT_HISTOGRAM_AGGREGATION"); v != "" && v != "explicit_bucket_histogram" {
 		return false, fmt.Errorf("%sMETRICS_DEFAULT_HISTOGRAM_AGGREGATION: %q is not supported; use explicit_bucket_histogram", setting, v)
 	}
-	switch protocol, from := variable(signal, "PROTOCOL"); protocol {
+	switch protocol, from := signalSetting(signal, "PROTOCOL"); protocol {
 	case "", "http/protobuf":
 		return true, nil
 	case "grpc":
@@ -78,35 +78,35 @@ func isExported(signal string) (bool, error) {
 
 // settingsOf reads the settings of a signal. Its errors do not quote headers, which have secrets.
 func settingsOf(signal string) (s settings, err error) {
-	if s.url, err = endpoint(signal); err != nil {
+	if s.url, err = endpointURL(signal); err != nil {
 		return s, err
 	}
-	if s.header, err = headers(signal); err != nil {
+	if s.header, err = parseHeaders(signal); err != nil {
 		return s, err
 	}
 	s.timeout = defaultTimeout
-	if v, from := variable(signal, "TIMEOUT"); v != "" {
+	if v, from := signalSetting(signal, "TIMEOUT"); v != "" {
 		ms, err := strconv.Atoi(v)
 		if err != nil || ms <= 0 || ms > maxTimeout {
 			return s, fmt.Errorf("%s: %q is no number of milliseconds from 1 to %d", from, v, maxTimeout)
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}
-	switch v, from := variable(signal, "COMPRESSION"); v {
+	switch v, from := signalSetting(signal, "COMPRESSION"); v {
 	case "", "none":
 	case "gzip":
 		s.gzip = true
 	default:
 		return s, fmt.Errorf("%s: %q is unknown; use gzip or none", from, v)
 	}
-	s.tls, err = certificates(signal)
+	s.tls, err = tlsConfig(signal)
 	return s, err
 }
 
-// endpoint returns the URL that a signal is sent to. The address of both signals gets the path of
-// the signal; that of one signal is used as it is.
-func endpoint(signal string) (string, error) {
-	text, from := variable(signal, "ENDPOINT")
+// endpointURL returns the URL that a signal is sent to. The address of both signals gets the path
+// of the signal; that of one signal is used as it is.
+func endpointURL(signal string) (string, error) {
+	text, from := signalSetting(signal, "ENDPOINT")
 	u, err := url.Parse(cmp.Or(text, defaultEndpoint))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		// it may have a password
@@ -118,10 +118,10 @@ func endpoint(signal string) (string, error) {
 	return u.String(), nil
 }
 
-// headers reads pairs as in key=value,key=value, with percent-encoded values.
-func headers(signal string) (http.Header, error) {
+// parseHeaders reads pairs as in key=value,key=value, with percent-encoded values.
+func parseHeaders(signal string) (http.Header, error) {
 	h := make(http.Header)
-	list, from := variable(signal, "HEADERS")
+	list, from := signalSetting(signal, "HEADERS")
 	for pair := range strings.SplitSeq(list, ",") {
 		if strings.TrimSpace(pair) == "" {
 			continue
@@ -138,12 +138,12 @@ func headers(signal string) (http.Header, error) {
 	return h, nil
 }
 
-// certificates returns the authorities that the collector's certificate may be from, and the
+// tlsConfig returns the authorities that the collector's certificate may be from, and the
 // certificate of this client; nil if the environment has neither.
-func certificates(signal string) (*tls.Config, error) {
-	authorities, from := variable(signal, "CERTIFICATE")
-	certificate, _ := variable(signal, "CLIENT_CERTIFICATE")
-	key, _ := variable(signal, "CLIENT_KEY")
+func tlsConfig(signal string) (*tls.Config, error) {
+	authorities, from := signalSetting(signal, "CERTIFICATE")
+	certificate, _ := signalSetting(signal, "CLIENT_CERTIFICATE")
+	key, _ := signalSetting(signal, "CLIENT_KEY")
 	if authorities == "" && certificate == "" && key == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}

@@ -32,8 +32,8 @@ const service = "retrysafe-gateway"
 // Telemetry exports until Shutdown.
 type Telemetry struct {
 	*otelidem.Telemetry
-	metrics bool
-	ends    []func(context.Context) error
+	metrics   bool
+	shutdowns []func(context.Context) error
 }
 
 // ExportsMetrics reports whether metrics are exported.
@@ -48,33 +48,33 @@ func FromEnvironment(ctx context.Context, log *slog.Logger) (*Telemetry, error) 
 	}
 	traces, err := isExported("TRACES")
 	metrics, errMetrics := isExported("METRICS")
-	propagator, errPropagator := propagators(os.Getenv("OTEL_PROPAGATORS"))
+	propagator, errPropagator := parsePropagators(os.Getenv("OTEL_PROPAGATORS"))
 	if err := errors.Join(err, errMetrics, errPropagator); err != nil {
 		return nil, err
 	}
 	if !traces && !metrics {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	otel.SetErrorHandler(&failures{log: log})
+	otel.SetErrorHandler(&failureLog{log: log})
 	t := &Telemetry{metrics: metrics}
-	if err := t.open(ctx, traces, metrics, propagator); err != nil {
+	if err := t.openProviders(ctx, traces, metrics, propagator); err != nil {
 		return nil, errors.Join(err, t.Shutdown(ctx))
 	}
 	log.Info("telemetry is exported by OTLP", "traces", traces, "metrics", metrics)
 	return t, nil
 }
 
-func (t *Telemetry) open(ctx context.Context, traces, metrics bool, propagator propagation.TextMapPropagator) error {
+func (t *Telemetry) openProviders(ctx context.Context, traces, metrics bool, propagator propagation.TextMapPropagator) error {
 	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName(service),
 		semconv.ServiceVersion(version.Read("github.com/retrysafe/retrysafe/cmd/retrysafe").Version)), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	tracers, err := t.tracers(ctx, traces, about)
+	tracers, err := t.newTracerProvider(ctx, traces, about)
 	if err != nil {
 		return err
 	}
-	meters, err := t.meters(metrics, about)
+	meters, err := t.newMeterProvider(metrics, about)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t *Telemetry) open(ctx context.Context, traces, metrics bool, propagator p
 	return err
 }
 
-func (t *Telemetry) tracers(ctx context.Context, exported bool, about *resource.Resource) (trace.TracerProvider, error) {
+func (t *Telemetry) newTracerProvider(ctx context.Context, exported bool, about *resource.Resource) (trace.TracerProvider, error) {
 	if !exported {
 		return tracenoop.NewTracerProvider(), nil
 	}
@@ -91,11 +91,11 @@ func (t *Telemetry) tracers(ctx context.Context, exported bool, about *resource.
 		return nil, err
 	}
 	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
-	t.ends = append(t.ends, p.Shutdown)
+	t.shutdowns = append(t.shutdowns, p.Shutdown)
 	return p, nil
 }
 
-func (t *Telemetry) meters(exported bool, about *resource.Resource) (metric.MeterProvider, error) {
+func (t *Telemetry) newMeterProvider(exported bool, about *resource.Resource) (metric.MeterProvider, error) {
 	if !exported {
 		return metricnoop.NewMeterProvider(), nil
 	}
@@ -104,7 +104,7 @@ func (t *Telemetry) meters(exported bool, about *resource.Resource) (metric.Mete
 		return nil, err
 	}
 	p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)), sdkmetric.WithResource(about))
-	t.ends = append(t.ends, p.Shutdown)
+	t.shutdowns = append(t.shutdowns, p.Shutdown)
 	return p, nil
 }
 
@@ -116,7 +116,7 @@ const exportTime = 5 * time.Second
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTime)
 	defer cancel()
-	for _, end := range t.ends {
+	for _, end := range t.shutdowns {
 		if err := end(ctx); err != nil {
 			otel.Handle(err)
 		}
@@ -124,8 +124,8 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// propagators returns what OTEL_PROPAGATORS names.
-func propagators(list string) (propagation.TextMapPropagator, error) {
+// parsePropagators returns what OTEL_PROPAGATORS names.
+func parsePropagators(list string) (propagation.TextMapPropagator, error) {
 	if list == "" {
 		list = "tracecontext,baggage"
 	}

@@ -5,7 +5,7 @@ import { has, lang, t } from "./language.js";
 const broken = (side) => side.checks.filter((check) => check.verdict === "broken");
 
 // page is the address of a check's page in the reader's language.
-const page = (check) => (lang === "zh" ? check.page.replace(/\.md$/, ".zh-CN.md") : check.page);
+const page = (check) => (lang === "zh" ? check.page.replace(".md#", ".zh-CN.md#") : check.page);
 const title = (id) => (has(`check.${id}`) ? t(`check.${id}`) : id);
 const mark = ({ verdict, severity }) => (severity ? t("mark.harm", { mark: t(`mark.${verdict}`), severity: t(`severity.${severity}`) }) : t(`mark.${verdict}`));
 const ended = (side) => side.requests > 0;

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpidem"
+)
+
+// writeRefusal writes a problem of the middleware. Cookies that change between two tries need a
+// change of the configuration, so it warns the operator at the first such refusal.
+func (g *Gateway) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
+	p, ok := err.(*httpidem.Problem) //nolint:errorlint // that is what Answer gets
+	if !ok {
+		p = httpidem.NewProblem(retrysafe.CodeOf(err).String(), err)
+	}
+	if p.Code == "cookies-changed" {
+		route := ""
+		if v := metricsOf(r.Context()); v != nil {
+			route = v.route
+		}
+		g.monitor.countChangedCookies(route)
+		g.cookieWarning.Do(func() {
+			g.logger.Warn("a duplicate came with other cookies than the first request and was refused; if cookies change between two tries, name "+
+				`the one that says who the caller is, in defaults or in the route: tenant: {binding: ["cookie:NAME"]}`, "route", route)
+		})
+	}
+	p.ServeHTTP(w, r)
+}
+
+// admitAttempt is the Admit hook of the middleware. A key that is known is not counted.
+func (g *Gateway) admitAttempt(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
+	counted, wait := g.addressLimiter.countAttempt(g.clientAddress(r))
+	if wait > 0 {
+		p := httpidem.NewProblem("too-many-keys", retrysafe.ErrTooManyKeys).WithRetryAfter(wait)
+		return nil, p
+	}
+	return func(began bool) {
+		if !began {
+			g.addressLimiter.uncountAttempt(counted)
+		}
+	}, nil
+}
+
+// CheckSecret returns an error that wraps [retrysafe.ErrSecretChanged] if the secret of the engine
+// is not the one that its namespace was used with; see [retrysafe.Engine.CheckSecret]. Call it
+// before serving, and do not serve after that error. After any other error the gateway can serve:
+// until it has checked the secret itself, it answers guarded requests with 503 store-unavailable,
+// as it does if it is not called at all. A gateway that has checked the secret does not ask again.
+func (g *Gateway) CheckSecret(ctx context.Context) error { return g.secret.ensurePassed(ctx) }
+
+// readyHook returns the Ready hook of a route, which may have one of its own.
+func (g *Gateway) readyHook(own func(context.Context) error) func(context.Context) error {
+	if own == nil {
+		return g.checkReady
+	}
+	return func(ctx context.Context) error {
+		if err := g.checkReady(ctx); err != nil {
+			return err
+		}
+		return own(ctx)
+	}
+}
+
+// checkReady returns nil if guarded requests may be served.
+func (g *Gateway) checkReady(ctx context.Context) error {
+	err := g.secret.ensurePassed(ctx)
+	if err != nil {
+		metricsOf(ctx).recordOutcome("unavailable")
+	}
+	return err
+}

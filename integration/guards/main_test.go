@@ -1,9 +1,0 @@
-package guards_test
-
-import (
-	"testing"
-
-	"github.com/retrysafe/retrysafe/integration/internal/servers"
-)
-
-func TestMain(m *testing.M) { servers.Main(m) }

@@ -1,5 +1,0 @@
-// The theme of VitePress without its fonts: pages use the fonts of the reader's machine.
-import theme from 'vitepress/theme-without-fonts'
-import './style.css'
-
-export default theme
