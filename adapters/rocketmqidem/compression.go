@@ -17,9 +17,9 @@ const (
 	compressionZSTD = 0x2 << 8
 )
 
-// longestBody is the longest body that is decompressed. A broker takes 4 MiB by default,
-// compressed.
-const longestBody = 256 << 20
+// longestBody is the longest body that is decompressed. A producer sends at most 4 MiB by default,
+// before it compresses.
+const longestBody = 64 << 20
 
 // decompressed returns the body as its producer has given it. The Go client knows zlib alone, which
 // is what producers use by default. A body that cannot be decompressed is returned as it is, as the

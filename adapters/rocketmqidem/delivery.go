@@ -21,7 +21,7 @@ type delivery struct {
 }
 
 func newDelivery(s *Source, q *queue, w *handedRecord) *delivery {
-	return &delivery{source: s, queue: q, record: w, message: w.message, state: mqidem.NewSettlement(0, nil)}
+	return &delivery{source: s, queue: q, record: w, state: mqidem.NewSettlement(0, nil)}
 }
 
 func (d *delivery) Message() *mqidem.Message { return d.message }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -39,35 +40,29 @@ type groupClient struct {
 	name string // by which the group knows it
 	// *primitive.MessageQueue: the queues of our own reads
 	reads     *sync.Map
-	onGap     func(id primitive.MessageQueue, from, to int64) // see findGaps
 	rebalance func()
-	held      func() map[primitive.MessageQueue]heldQueue
+	shares    *shares
+	// held returns the queues that the client has, and what it knows as the group's offset; below 0:
+	// there is none, or the client could not read it
+	held func() map[primitive.MessageQueue]int64
 }
 
-// heldQueue is a queue that the client has.
-type heldQueue struct {
-	offset  int64 // the committed one; below 0: none
-	dropped bool  // by the client, which gives it back later
-}
-
-// owned returns the queues of this consumer, with the committed offset.
+// owned returns the queues of this consumer, with the group's offset. A queue of which the client's
+// own read finds messages deleted stays with the client for 10 s. Then the client moves the group's
+// offset past them, gives up the queue, and gets it again after up to 20 s.
 func (c *groupClient) owned() map[primitive.MessageQueue]int64 {
-	all := map[primitive.MessageQueue]int64{}
-	for id, q := range c.held() {
-		if !q.dropped {
-			all[id] = q.offset
-		}
-	}
+	all := c.held()
+	maps.DeleteFunc(all, func(id primitive.MessageQueue, _ int64) bool { return !c.shares.ifHas(id, func() {}) })
 	return all
 }
 
 func newGroupClient(servers *Servers, group string) (*groupClient, error) {
-	client := &groupClient{name: instanceName(), reads: new(sync.Map)}
+	client := &groupClient{name: instanceName(), reads: new(sync.Map), shares: newShares()}
 	opts := []consumer.Option{
 		consumer.WithNsResolver(servers.resolver()), consumer.WithGroupName(group), consumer.WithInstance(client.name),
 		consumer.WithConsumerModel(consumer.Clustering), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithPullBatchSize(1), consumer.WithPullInterval(time.Second), consumer.WithCredentials(servers.credentials()),
-		consumer.WithStrategy(client.findGaps(keepQueues(consumer.AllocateByAveragely))),
+		consumer.WithStrategy(client.allocate),
 		consumer.WithFilterMessageHook([]hooks.FilterMessageHook{stopOwnReads(client.reads)}),
 	}
 	if servers.TLS {
@@ -78,10 +73,10 @@ func newGroupClient(servers *Servers, group string) (*groupClient, error) {
 		return nil, err
 	}
 	client.pull, client.rebalance = c, c.Rebalance
-	client.held = func() map[primitive.MessageQueue]heldQueue {
-		all := map[primitive.MessageQueue]heldQueue{}
+	client.held = func() map[primitive.MessageQueue]int64 {
+		all := map[primitive.MessageQueue]int64{}
 		for id, q := range c.GetConsumerRunningInfo(false).MQTable {
-			all[id] = heldQueue{q.CommitOffset, q.Dropped}
+			all[id] = q.CommitOffset
 		}
 		return all
 	}
@@ -103,62 +98,89 @@ func stopOwnReads(reads *sync.Map) hooks.FilterMessageHook {
 	}
 }
 
-// keepQueues returns a strategy that keeps the queues while the broker knows no consumer of the
-// group: it has just been started again, and has not heard of this one yet.
-func keepQueues(strategy consumer.AllocateStrategy) consumer.AllocateStrategy {
-	var mu sync.Mutex
-	last := map[string][]*primitive.MessageQueue{}
-	return func(group, id string, queues []*primitive.MessageQueue, consumers []string) []*primitive.MessageQueue {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(queues) == 0 {
-			return nil
-		}
-		topic := queues[0].Topic
-		if len(consumers) > 0 {
-			last[topic] = strategy(group, id, queues, consumers)
-		}
-		return last[topic]
-	}
+// shares are the queues that the group gives to this consumer.
+type shares struct {
+	mu      sync.Mutex
+	byTopic map[string][]primitive.MessageQueue
+	// begins has where our reads of a queue begin: at the group's offset. The client knows a later
+	// one if its own read has passed messages that the broker deleted.
+	begins map[primitive.MessageQueue]int64
 }
 
-// findGaps returns a strategy that looks for messages that a queue has lost, before the client gets
-// the queue. If the client found the gap by its own read, it would move the group's offset to the
-// end of the gap and say nothing. It then also drops the queue and gets it again after up to 30 s.
-// A queue of which the broker tells nothing is left to the next time.
-func (c *groupClient) findGaps(strategy consumer.AllocateStrategy) consumer.AllocateStrategy {
-	return func(group, id string, queues []*primitive.MessageQueue, consumers []string) []*primitive.MessageQueue {
-		got := strategy(group, id, queues, consumers)
-		if c.onGap == nil {
-			return got
+func newShares() *shares {
+	return &shares{byTopic: map[string][]primitive.MessageQueue{}, begins: map[primitive.MessageQueue]int64{}}
+}
+
+// allocate is the client's strategy. It keeps the queues while the broker knows no consumer of the
+// group: it has just been started again, and has not heard of this one yet. It asks for the offsets
+// of new queues before the client has them and reads them.
+func (c *groupClient) allocate(group, id string, queues []*primitive.MessageQueue, consumers []string) (got []*primitive.MessageQueue) {
+	if len(queues) == 0 {
+		return nil
+	}
+	share, added := c.shares.change(queues[0].Topic, func(before []primitive.MessageQueue) (after []primitive.MessageQueue) {
+		if len(consumers) == 0 {
+			return before
 		}
-		held := c.held()
-		return slices.DeleteFunc(slices.Clone(got), func(q *primitive.MessageQueue) bool {
-			if _, has := held[*q]; has {
-				return false
+		for _, q := range consumer.AllocateByAveragely(group, id, queues, consumers) {
+			after = append(after, *q)
+		}
+		return after
+	})
+	var asked sync.WaitGroup
+	for _, q := range added {
+		asked.Go(func() {
+			if offset, err := c.pull.CurrentOffset(&q); err == nil && offset >= 0 {
+				c.shares.setBegin(q, offset)
 			}
-			from, to, err := c.findGap(*q)
-			if err == nil && from < to {
-				c.onGap(*q, from, to)
-			}
-			return err != nil
 		})
 	}
+	asked.Wait()
+	for _, q := range share {
+		got = append(got, &q)
+	}
+	return got
 }
 
-// findGap asks the broker for what a queue lacks: from the group's offset to the oldest message.
-func (c *groupClient) findGap(id primitive.MessageQueue) (from, to int64, err error) {
-	ctx, end := context.WithTimeout(context.Background(), 3*time.Second)
-	defer end()
-	at, err := queueSpan(ctx, c, id)
-	if err != nil {
-		return 0, 0, err
+// change changes the share of a topic, and returns it, with those of its queues of which it is not
+// known where they begin.
+func (s *shares) change(topic string, to func(before []primitive.MessageQueue) []primitive.MessageQueue) (share, added []primitive.MessageQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share = to(s.byTopic[topic])
+	s.byTopic[topic] = share
+	maps.DeleteFunc(s.begins, func(id primitive.MessageQueue, _ int64) bool { return id.Topic == topic && !slices.Contains(share, id) })
+	for _, id := range share {
+		if _, known := s.begins[id]; !known {
+			added = append(added, id)
+		}
 	}
-	offset, err := c.pull.CurrentOffset(&id)
-	if err != nil || offset < 0 { // the group has none
-		return 0, 0, err
+	return slices.Clone(share), added
+}
+
+// ifHas calls f if the group gives a queue to this consumer. It does not change meanwhile.
+func (s *shares) ifHas(id primitive.MessageQueue, f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	has := slices.Contains(s.byTopic[id.Topic], id)
+	if has {
+		f()
 	}
-	return offset, at.from, nil
+	return has
+}
+
+func (s *shares) setBegin(id primitive.MessageQueue, offset int64) {
+	s.ifHas(id, func() { s.begins[id] = offset })
+}
+
+// begin returns where a queue begins. offset is what the client says; below 0 it knows nothing.
+func (s *shares) begin(id primitive.MessageQueue, offset int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, known := s.begins[id]; known {
+		return at
+	}
+	return offset
 }
 
 // awaitCommits returns when the brokers have the offsets that were sent to them before, as far as
@@ -180,16 +202,11 @@ func (s *Source) watchQueues() {
 	for s.ctx.Err() == nil {
 		owned := s.client.owned()
 		s.mu.Lock()
-		dropped := false
-		for id, q := range s.queues {
-			if _, ok := owned[id]; !ok {
-				q.lost, dropped = true, true
-				delete(s.queues, id)
-			}
-		}
+		dropped := s.dropQueues(owned)
 		added := false
 		for id, offset := range owned {
 			if s.queues[id] == nil {
+				offset = s.client.shares.begin(id, offset)
 				q := newQueue(id, max(0, offset))
 				s.queues[id], added = q, true
 				s.tasks.Go(func() { s.readQueue(q, offset >= 0) })
@@ -204,22 +221,22 @@ func (s *Source) watchQueues() {
 	}
 }
 
-// reportGap reports messages that the broker has deleted.
-func (s *Source) reportGap(id primitive.MessageQueue, from, to int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reportLost(id, from, to)
-	s.wakeWaiters()
+// dropQueues drops the queues that this consumer no longer has. If the group still gives them to
+// this one, they come back, and then begin where they were: the client has moved the group's offset
+// past deleted messages, which our own read is to find and report. The lock is held.
+func (s *Source) dropQueues(owned map[primitive.MessageQueue]int64) (dropped bool) {
+	for id, q := range s.queues {
+		if _, ok := owned[id]; !ok {
+			q.lost, dropped = true, true
+			delete(s.queues, id)
+			s.client.shares.setBegin(id, q.settled)
+		}
+	}
+	return dropped
 }
 
-// reportLost reports messages that the broker has deleted, except for those that were reported
-// before. The lock is held.
-func (s *Source) reportLost(id primitive.MessageQueue, from, to int64) {
-	messages := to - max(from, s.reportedTo[id])
-	if messages <= 0 {
-		return
-	}
-	s.reportedTo[id] = to
+// reportLost reports messages that the broker has deleted. The lock is held.
+func (s *Source) reportLost(id primitive.MessageQueue, messages int64) {
 	s.o.Logger.Error("rocketmqidem: the broker has deleted messages that the group had not settled", "topic", id.Topic, "group", s.o.Group,
 		"queue", id.QueueId, "messages", messages)
 	s.reports = append(s.reports, &lostDelivery{s.o.Topic, id.QueueId, messages})
@@ -273,6 +290,10 @@ func (s *Source) readQueue(q *queue, known bool) {
 		r, err := s.client.pullFrom(s.ctx, q.id, offset)
 		if err == nil {
 			failed = 0
+			if !known && s.findOffset(q) {
+				known = true
+				continue
+			}
 			s.queueRead(q, offset, r, known)
 			known = true
 			continue
@@ -284,6 +305,19 @@ func (s *Source) readQueue(q *queue, known bool) {
 		wait, _ := backoff.Backoff{MaxAttempts: failed + 2, MinWait: 100 * time.Millisecond, MaxWait: 3 * time.Second}.Next(s.ctx, failed, 0)
 		_ = backoff.Pause(s.ctx, wait)
 	}
+}
+
+// findOffset asks again for the group's offset of a queue that seems to have none: the client also
+// says so if it did not reach the broker. It reports whether there is one.
+func (s *Source) findOffset(q *queue) bool {
+	offset, err := s.client.pull.CurrentOffset(&q.id)
+	if err != nil || offset < 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.settled, q.next = offset, offset
+	return true
 }
 
 // awaitRoom returns the offset to read from when there is room. It reports false if the queue is
@@ -316,24 +350,32 @@ func (s *Source) queueRead(q *queue, offset int64, r *primitive.PullResult, know
 		return
 	}
 	defer s.wakeWaiters()
-	switch r.Status {
-	case primitive.PullFound:
-		q.add(r.GetMessageExts(), r.NextBeginOffset)
-	case primitive.PullOffsetIllegal:
-		if missing := r.NextBeginOffset - offset; missing > 0 && known {
-			s.reportLost(q.id, offset, r.NextBeginOffset)
-		} else if missing < 0 {
-			s.o.Logger.Warn("rocketmqidem: the queue ends before the group's offset: it was created again, or its broker has lost its end", "topic", q.id.Topic,
-				"group", s.o.Group, "queue", q.id.QueueId, "offset", offset, "begins at", r.NextBeginOffset)
-			q.settled, q.handedOut = r.NextBeginOffset, nil
-			delete(s.reportedTo, q.id)
-		}
-		q.next = r.NextBeginOffset
-		q.advance()
-	default: // there is nothing, or nothing with the tags
-		q.add(nil, r.NextBeginOffset)
+	if missing := firstOffset(r) - offset; missing > 0 && known && (r.Status == primitive.PullOffsetIllegal || s.o.takesAll()) {
+		s.reportLost(q.id, missing)
 	}
+	if r.Status != primitive.PullOffsetIllegal {
+		q.add(r.GetMessageExts(), r.NextBeginOffset)
+		s.requestCommit()
+		return
+	}
+	if r.NextBeginOffset < offset {
+		s.o.Logger.Warn("rocketmqidem: the queue ends before the group's offset: it was created again, or its broker has lost its end", "topic", q.id.Topic,
+			"group", s.o.Group, "queue", q.id.QueueId, "offset", offset, "begins at", r.NextBeginOffset)
+		q.settled, q.handedOut = r.NextBeginOffset, nil
+	}
+	q.next = r.NextBeginOffset
+	q.advance()
 	s.requestCommit()
+}
+
+// firstOffset returns the offset of the first message that was read, or else that of the next read.
+// The broker passes over messages whose file it has deleted, before it says that the queue begins
+// after them.
+func firstOffset(r *primitive.PullResult) int64 {
+	if found := r.GetMessageExts(); r.Status == primitive.PullFound && len(found) > 0 {
+		return found[0].QueueOffset
+	}
+	return r.NextBeginOffset
 }
 
 // commitLoop commits after messages were settled: one commit for all since the last one, and not
@@ -367,7 +409,9 @@ func (s *Source) commit() {
 	}
 	s.mu.Unlock()
 	for id, offset := range settled { // not under the lock: the client may wait for a broker here
-		_ = s.client.pull.UpdateOffset(&id, offset) // only keeps it; always nil
+		s.client.shares.ifHas(id, func() {
+			_ = s.client.pull.UpdateOffset(&id, offset) // only keeps it; always nil
+		})
 	}
 	if err := s.client.pull.PersistOffset(context.Background(), s.o.Topic); err != nil && !errors.Is(err, context.Canceled) {
 		s.o.Logger.Warn("rocketmqidem: cannot commit what is settled; it is tried again", "topic", s.o.Topic, "group", s.o.Group, "error", err)

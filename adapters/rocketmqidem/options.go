@@ -97,6 +97,9 @@ func (given *Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+// takesAll reports whether messages of all tags are selected.
+func (given *Options) takesAll() bool { return given.Tags == "" || given.Tags == "*" }
+
 // retryTopic is the topic of the group's later tries. The broker knows it by this name.
 func (given *Options) retryTopic() string { return "%RETRY%" + given.Group }
 

@@ -27,10 +27,23 @@ type queue struct {
 // handedRecord is a message that was handed out.
 type handedRecord struct {
 	record     *primitive.MessageExt
-	message    *mqidem.Message
-	deliveries int       // by this process
-	due        time.Time // of a later try
+	message    *mqidem.Message // once it was read; only its holder looks at it
+	deliveries int             // by this process
+	due        time.Time       // of a later try
 	settled    bool
+}
+
+// readMessage returns the message of this delivery.
+func (w *handedRecord) readMessage() *mqidem.Message {
+	if w.message == nil {
+		w.message = messageOf(w.record)
+	}
+	if w.deliveries <= 1 {
+		return w.message
+	}
+	m := w.message.Clone()
+	m.Deliveries += w.deliveries - 1
+	return m
 }
 
 const (

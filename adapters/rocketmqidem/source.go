@@ -24,8 +24,6 @@ type Source struct {
 	nextStart int           // where the next search for a message starts
 	changed   chan struct{} // closed and replaced at each change
 	reports   []*lostDelivery
-	// the end of what was reported as lost
-	reportedTo map[primitive.MessageQueue]int64
 
 	commitNeeded chan struct{}
 	ended        chan struct{}
@@ -55,27 +53,37 @@ func Open(ctx context.Context, servers *Servers, options *Options) (*Source, err
 	if err := checkTopics(ctx, servers, o.Timeout, o.Topic, o.DeadTopic); err != nil {
 		return nil, err
 	}
-	s := &Source{o: o, queues: map[primitive.MessageQueue]*queue{}, reportedTo: map[primitive.MessageQueue]int64{}, changed: make(chan struct{}), commitNeeded: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := newSource(o)
 	s.deadLetters, err = openDeadLetters(servers, o)
 	if err != nil {
 		return nil, err
 	}
-	s.client, err = joinGroup(ctx, servers, &o, s.reportGap)
+	s.client, err = joinGroup(ctx, servers, &o)
 	if err != nil {
 		_ = s.deadLetters.Close()
 		return nil, err
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.tasks.Go(s.watchQueues)
-	s.tasks.Go(s.commitLoop)
+	s.start()
 	return s, nil
 }
 
+func newSource(o Options) *Source {
+	return &Source{
+		o: o, queues: map[primitive.MessageQueue]*queue{},
+		changed: make(chan struct{}), commitNeeded: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+}
+
+func (s *Source) start() {
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.tasks.Go(s.watchQueues)
+	s.tasks.Go(s.commitLoop)
+}
+
 // joinGroup starts a client that is a consumer of the group.
-func joinGroup(ctx context.Context, servers *Servers, o *Options, onGap func(id primitive.MessageQueue, from, to int64)) (*groupClient, error) {
+func joinGroup(ctx context.Context, servers *Servers, o *Options) (*groupClient, error) {
 	c, err := newGroupClient(servers, o.Group)
 	if err == nil {
-		c.onGap = onGap
 		err = c.pull.Subscribe(o.Topic, consumer.MessageSelector{Type: consumer.TAG, Expression: o.Tags})
 	}
 	if err != nil {
@@ -114,7 +122,8 @@ func (s *Source) HoldsFor(context.Context) (time.Duration, error) { return s.o.K
 // Receive implements mqidem.Source. It only returns the error of its context, or that of a closed
 // source. Problems with the brokers are logged, and the source tries again. A delivery that is a
 // mqidem.Lost reports messages of a queue that the broker has deleted before the group had settled
-// them.
+// them. With Options.Tags, messages of a file that was deleted just before the read are taken for
+// messages with other tags.
 func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 	for {
 		if ctx.Err() != nil {
@@ -124,6 +133,9 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 			return nil, mqidem.ErrSourceClosed
 		}
 		d, at, changed := s.takeRecord()
+		if taken, ok := d.(*delivery); ok { // not under the lock: the body may have to be decompressed
+			taken.message = taken.record.readMessage()
+		}
 		if d != nil {
 			return d, nil
 		}
@@ -174,20 +186,13 @@ func (s *Source) takeRecord() (d mqidem.Delivery, at time.Time, changed <-chan s
 			i++
 			continue
 		}
-		if w.message == nil {
-			w.message = messageOf(w.record)
-			if wait := time.Until(s.dueTime(w.record)); wait > 0 {
-				s.postpone(q, w, wait)
-				continue
-			}
+		if wait := time.Until(s.dueTime(w.record)); wait > 0 && w.due.IsZero() {
+			s.postpone(q, w, wait)
+			continue
 		}
 		s.nextStart++
 		q.heldCount++
 		w.deliveries++
-		if w.deliveries > 1 {
-			w.message = w.message.Clone()
-			w.message.Deliveries++
-		}
 		return newDelivery(s, q, w), at, nil
 	}
 	return nil, at, s.changed
@@ -206,6 +211,7 @@ func (s *Source) postpone(q *queue, w *handedRecord, wait time.Duration) {
 	s.tasks.Go(func() {
 		ctx, end := context.WithTimeout(s.ctx, s.o.Timeout)
 		defer end()
+		d.message = w.readMessage()
 		_ = d.retry(ctx, wait, 0) // it waits in this process if it cannot be sent
 	})
 }

@@ -66,7 +66,7 @@ func (p *DeadLetters) openWalk(ctx context.Context) (c *groupClient, spans []off
 	if err = errors.Join(c.pull.Assign(p.o.DeadTopic, queues), c.pull.Start()); err != nil {
 		return c, nil, err
 	}
-	owned := c.owned()
+	owned := c.held()
 	for tries := 1; len(owned) < len(queues); tries++ {
 		if err = backoff.Pause(ctx, 20*time.Millisecond); err != nil {
 			return c, nil, err
@@ -74,7 +74,7 @@ func (p *DeadLetters) openWalk(ctx context.Context) (c *groupClient, spans []off
 		if tries%50 == 0 { // a broker was not reached
 			c.rebalance()
 		}
-		owned = c.owned()
+		owned = c.held()
 	}
 	for id, offset := range owned {
 		at, err := queueSpan(ctx, c, id)
