@@ -315,12 +315,19 @@ func TestConsoleIsForEverybody(t *testing.T) {
 						if key == "?" {
 							b.pressKeys(key)
 						} else {
+							if width < 760 {
+								b.runActions("open the menu", chromedp.Focus("header .menu"), chromedp.KeyEvent("\r"))
+								b.isForEverybody(fmt.Sprintf("menu-%s-%d-%s", language, width, scheme))
+							}
 							b.runActions("open the dialog", chromedp.Focus("button.who"), chromedp.KeyEvent("\r"))
 						}
 						b.awaitScript(`document.querySelector("dialog").open`, "true")
 						b.isForEverybody(fmt.Sprintf("dialog-%s-%s-%d-%s", strings.Trim(key, "?"), language, width, scheme))
 						b.runActions("close", chromedp.KeyEvent("\x1b"))
 						b.awaitScript(`document.querySelector("dialog").open`, "false")
+						if key != "?" {
+							b.awaitScript(`document.activeElement.className`, "who")
+						}
 					}
 				}
 				assert.Equal(t, evalScript[string](b, `wrong.join("\n")`), "", "what the page complained about")
