@@ -210,6 +210,27 @@ func TestConsoleTasksByKeyboard(t *testing.T) {
 	assert.Equal(t, evalScript[string](b, `wrong.join("\n")`), "", "what the page complained about")
 }
 
+// TestConsoleLetterLeadsToItsRecord: from a dead letter that is in doubt, a link leads to its record,
+// where it is resolved. A letter without a record has none.
+func TestConsoleLetterLeadsToItsRecord(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	b := openConsole(t, o.url+"/#token=rsadmin_rita", "en")
+	b.awaitText(".who", "rita")
+	b.openView("#/messages")
+	b.awaitCount("main rs-pile input[name=one]", "5")
+	b.awaitCount("main .letters a", "1")
+	b.focusOn("main .letters a")
+	assert.Equal(t, evalScript[string](b, `document.activeElement.closest("li").querySelector("[name=one]").value`), o.engine.KeyHash(doubtKey("doubt-0").Key), "the letter")
+	b.pressKeys("\r")
+	b.awaitText(".found", "Found after")
+	b.focusOn(".found [data-row]")
+	b.pressKeys("\r")
+	b.awaitText("main h1", "in doubt")
+	b.awaitText("main .meta", o.engine.KeyHash(doubtKey("doubt-0").Key))
+	b.awaitScript(`!!document.querySelector("#resolve form")`, "true")
+}
+
 // TestConsoleKeepsTheFocus: what a person does with a key leaves the focus near it: the rows that
 // More shows, a row that was loaded again, and the button of a form that was refused.
 func TestConsoleKeepsTheFocus(t *testing.T) {
