@@ -20,7 +20,7 @@ class Doubts extends View {
 
   // note says that there are others now than the view shows.
   note(shown) {
-    const box = h("div", { role: "status" });
+    const box = h("div.news", { role: "status" });
     document.addEventListener("rs-doubts", ({ detail: now }) => {
       if (!now || now.more || this.query.namespace) return;
       box.replaceChildren(...now.total === shown.total ? [] : [h("div.notice.bar", h("span", t("doubts.changed", { n: number(now.total) })), h("button", { type: "button", onclick: () => this.load() }, t("doubts.again")))]);

@@ -231,7 +231,7 @@ traffic.hour|The last hour, by minute
 traffic.soon|The first counts come ten seconds after the start.
 chart|Most requests in a minute: {n}, at {at}. From {from} to {to}.
 chart.unit|Requests per minute
-chart.time|Time, by the clock of this browser
+chart.time|Time, by the clock of this browser.
 chart.table|The chart as a table
 chart.newest|Requests per minute, the newest first
 chart.minute|Minute from

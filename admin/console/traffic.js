@@ -91,7 +91,7 @@ function chart(minutes) {
     svg("svg", { class: "plot", viewBox: "0 0 600 100", role: "img", "aria-label": label, preserveAspectRatio: "none" },
       steps.map((n) => svg("line", { x1: 0, x2: 600, y1: 100 - n / top * 100, y2: 100 - n / top * 100 })), bars),
     svg("svg", { class: "times", "aria-hidden": "true" }, quarters.map(([m, i]) => svg("text", { x: `${(i * 10 + 5) / 6}%`, y: 16, "text-anchor": "middle" }, minute(m.at)))),
-    h("figcaption.hint", t("chart.time"), ". ", label));
+    h("figcaption.hint", t("chart.time"), " ", label));
 }
 
 // table has the numbers of the chart for those who do not see it.

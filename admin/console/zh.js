@@ -231,7 +231,7 @@ traffic.hour|最近一小时，按分钟
 traffic.soon|启动十秒后才有数据。
 chart|一分钟内最多 {n} 个请求，在 {at}。{from} 至 {to}。
 chart.unit|每分钟请求数
-chart.time|时间，按这个浏览器的时钟
+chart.time|时间，按这个浏览器的时钟。
 chart.table|以表格显示
 chart.newest|每分钟请求数，最新的在前
 chart.minute|这一分钟起

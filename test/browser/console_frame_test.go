@@ -62,17 +62,19 @@ func TestConsoleCountsDoubts(t *testing.T) {
 			// while no one sees the page; the browser slows its clocks down
 			b.setWindow(browser.WindowStateMinimized)
 			b.awaitScript("document.hidden", "true")
-			o.putInDoubt(t, "in-the-background", "reset")
-			b.awaitScript("document.title", "(10) ")
+			for i := range 2 { // the first one may be seen by a clock that was set before
+				o.putInDoubt(t, fmt.Sprintf("in-the-background-%d", i), "reset")
+				b.awaitScript("document.title", fmt.Sprintf("(%d) ", 10+i))
+			}
 			assert.True(t, evalScript[bool](b, "document.hidden"), "the page is in the background")
 			b.setWindow(browser.WindowStateNormal)
 
-			// what a person resolves is counted at once
+			// what a person resolves waits no more
 			b.openView(b.aDoubt())
 			b.fillResolveForm("done", "found it")
 			evalScript[bool](b, submit)
 			b.awaitText(".notice", "✓")
-			b.awaitScript("document.title", "(9) ")
+			b.awaitScript("document.title", "(10) ")
 			assert.Equal(t, evalScript[string](b, `wrong.join("\n")`), "", "what the page complained about")
 		})
 	}
@@ -129,7 +131,8 @@ func TestConsoleCountUnknown(t *testing.T) {
 	assert.True(t, asked.Load() > n, "calls before it")
 }
 
-// TestConsoleHeaderOfAPhone: the header is one line of at most 64 pixels. What does not fit is in a
+// TestConsoleHeaderOfAPhone: the header is one line of at most 64 pixels, upright, turned and on a
+// desk. What does not fit is in a
 // menu, which is opened, walked and left by keyboard.
 func TestConsoleHeaderOfAPhone(t *testing.T) {
 	t.Parallel()
@@ -140,15 +143,15 @@ func TestConsoleHeaderOfAPhone(t *testing.T) {
 			b := openConsole(t, o.url+"/#token=rsadmin_rita", language)
 			b.awaitText(".who", "rita")
 			b.runActions("size", chromedp.EmulateViewport(390, 844))
-			for name, hash := range o.consoleViews(b) {
-				b.openView(hash)
-				high := evalScript[float64](b, `document.querySelector("header").getBoundingClientRect().height`)
-				assert.True(t, high > 0 && high <= 64, "%s: the header is %v pixels high", name, high)
+			views := o.consoleViews(b)
+			for _, size := range [][2]int64{{1280, 844}, {844, 390}, {390, 844}} {
+				b.runActions("size", chromedp.EmulateViewport(size[0], size[1]))
+				for name, hash := range views {
+					b.openView(hash)
+					high := evalScript[float64](b, `document.querySelector("header").getBoundingClientRect().height`)
+					assert.True(t, high > 0 && high <= 64, "%s, %v: the header is %v pixels high", name, size, high)
+				}
 			}
-			b.runActions("turned", chromedp.EmulateViewport(844, 390))
-			high := evalScript[float64](b, `document.querySelector("header").getBoundingClientRect().height`)
-			assert.True(t, high <= 64, "the header of a phone that is turned is %v pixels high", high)
-			b.runActions("size", chromedp.EmulateViewport(390, 844))
 			b.openView("#/doubts")
 			b.awaitText("header .waiting .badge", "8")
 
@@ -244,6 +247,8 @@ func TestConsoleTrafficHasAScale(t *testing.T) {
 	b.awaitScript(`document.querySelector("main details").open`, "true")
 	rows := evalScript[string](b, `[...document.querySelectorAll("main tbody tr")].map((r) => [...r.cells].map((c) => c.textContent).join(" ")).filter((r) => !r.endsWith(" 0 0 0")).join(", ")`)
 	assert.Equal(t, rows, "19:58 30 12 3, 19:30 120 0 0", "minutes with requests")
+	b.runActions("axe", chromedp.Evaluate[chromedp.Void](axe+";0"))
+	b.isForEverybody("table")
 	assert.Equal(t, texts("main thead th"), "Minute from done or replayed refused or not done in doubt", "the columns")
 	evalScript[bool](b, `(window.cell = document.querySelector("main tbody td"), true)`)
 	n := asked.Load()

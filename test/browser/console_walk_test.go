@@ -144,6 +144,7 @@ func TestConsoleTasksByKeyboard(t *testing.T) {
 	b := openConsole(t, o.url+"/#token=rsadmin_rita", "en")
 	b.runActions("size", chromedp.EmulateViewport(1280, 844))
 	b.awaitScript(`!!document.querySelector("[data-row]")`, "true")
+	b.runActions("axe", chromedp.Evaluate[chromedp.Void](axe+";0"))
 	k := &keyboard{tab: b}
 
 	// find Ann's order 17
@@ -156,7 +157,7 @@ func TestConsoleTasksByKeyboard(t *testing.T) {
 	k.press("ann\torder-17\r")
 	b.awaitScript(`document.activeElement.textContent`, "Found")
 	b.awaitText(".found [role=status]", "Shown: 1. That is all.")
-	b.takeShot("task-found")
+	b.isForEverybody("task-found")
 	k.tabTo(".found [data-row]")
 	k.press("\r")
 	hash := o.engine.KeyHash(retrysafe.Key{Tenant: "ann", Operation: "POST /orders", ID: "order-17"})
@@ -183,6 +184,7 @@ func TestConsoleTasksByKeyboard(t *testing.T) {
 	b.awaitText(".notice", "Resolved")
 	b.awaitScript(`document.activeElement.className + document.activeElement.role`, "notice goodstatus")
 	b.awaitScript("document.title", "(7) ")
+	b.isForEverybody("task-resolved")
 	k.done("resolve a doubt", 60)
 	// and from there back to the rest
 	k.press("\t\r")
@@ -204,14 +206,15 @@ func TestConsoleTasksByKeyboard(t *testing.T) {
 	k.press("the mail server is back\t\r")
 	b.awaitText(".notice", "Redriven: 1.")
 	b.awaitScript(`document.activeElement.className + document.activeElement.role`, "notice goodstatus")
+	b.isForEverybody("task-redriven")
 	did, _ := letters.outboxDone()
 	assert.Equal(t, did, "redrive m1", "what was redriven")
 	k.done("redrive a dead letter", 50)
 	assert.Equal(t, evalScript[string](b, `wrong.join("\n")`), "", "what the page complained about")
 }
 
-// TestConsoleLetterLeadsToItsRecord: from a dead letter that is in doubt, a link leads to its record,
-// where it is resolved. A letter without a record has none.
+// TestConsoleLetterLeadsToItsRecord: from a dead letter that is in doubt, a link leads to its
+// record, where it is resolved. A letter without a record has none.
 func TestConsoleLetterLeadsToItsRecord(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t)
