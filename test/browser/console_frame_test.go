@@ -291,3 +291,24 @@ func TestConsoleDialogsKeepTheFocus(t *testing.T) {
 	}
 	b.awaitScript(row, "1")
 }
+
+// TestConsoleOpensWhileAway: a page that is opened while the API is away learns who one is, what
+// the server has and how many doubts wait when the API is back.
+func TestConsoleOpensWhileAway(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	var away atomic.Bool
+	away.Store(true)
+	o.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+		return away.Load() && strings.HasPrefix(r.URL.Path, "/api/") && writeDocument(w, 503, `{"status":503,"code":"unavailable"}`)
+	})
+	b := openConsole(t, o.url+"/#token=rsadmin_rita", "en")
+	b.awaitScript("document.title", "(?) In doubt")
+	b.awaitText("main .problem", "The store does not answer")
+	assert.True(t, !evalScript[bool](b, `document.querySelector("nav").textContent.includes("Traffic")`), "what the server has is not known yet")
+	away.Store(false)
+	b.awaitText(".who", "rita: view")
+	b.awaitText("nav", "Traffic")
+	b.awaitScript("document.title", "(8) In doubt")
+	b.awaitText(".total", "8")
+}
