@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// inDoubtJSON counts what is in doubt by cause and age. At most 10,000 records are counted.
+// inDoubtJSON counts what is in doubt by cause and age. It counts at most as many records as the
+// parameter limit says.
 type inDoubtJSON struct {
 	Total  int              `json:"total" doc:"records in doubt under refuse, which wait for a person"`
 	More   bool             `json:"more" doc:"true if there are more than were counted"`
@@ -37,12 +38,20 @@ var ageBounds = []float64{60, 3600, 86400, 604800, 0}
 // mostCounted bounds the records that are read to count doubts.
 const mostCounted = 10_000
 
+// countParameters select what is counted.
+var countParameters = append(slices.Clone(listParameters[:4]),
+	parameter{"limit", "integer", "records that are counted at most, 1 to 1000; default 10000; give one to ask often"})
+
 func countInDoubt(c *apiCall) (any, error) {
-	req, _, err := c.listRequest(c.r.URL.Query().Get("after"))
+	req, _, err := c.listRequest("")
 	if err != nil {
 		return nil, err
 	}
-	req.InDoubt, req.Limit, req.After = true, 1000, ""
+	most := mostCounted
+	if c.r.URL.Query().Has("limit") {
+		most = req.Limit
+	}
+	req.InDoubt, req.Limit = true, min(most, 1000)
 	out := &inDoubtJSON{Causes: []causeCountJSON{}}
 	for _, bound := range ageBounds {
 		out.Ages = append(out.Ages, ageCountJSON{Under: bound})
@@ -52,7 +61,7 @@ func countInDoubt(c *apiCall) (any, error) {
 		if read++; rec.OnDoubt == retrysafe.Refuse {
 			out.countRecord(c.records.listedRecord(rec))
 		}
-		out.More = read >= mostCounted
+		out.More = read >= most
 		return !out.More
 	}, nil)
 	slices.SortFunc(out.Causes, func(a, b causeCountJSON) int { return b.Count - a.Count })

@@ -15,7 +15,7 @@ var (
 // routes has all operations of the API, in the order of its description.
 var routes = []route{
 	{http.MethodGet, "/me", View, "Who the caller is, and what it may do", nil, nil, meJSON{}, whoAmI},
-	{http.MethodGet, "/in-doubt", View, "Count what is in doubt, by cause and age", listParameters[:4], nil, inDoubtJSON{}, countInDoubt},
+	{http.MethodGet, "/in-doubt", View, "Count what is in doubt, by cause and age", countParameters, nil, inDoubtJSON{}, countInDoubt},
 	{http.MethodGet, "/records", View, "List records", listParameters, nil, recordsJSON{}, listRecords},
 	{http.MethodPost, "/records/list", View, "List records by what the body says: caller, key, answer", slices.Concat(listParameters[:2], listParameters[3:]), ofTenantJSON{}, recordsJSON{}, searchRecords},
 	{http.MethodPost, "/records/find", View, "Look a record up by its key", nil, keyJSON{}, recordJSON{}, findRecord},

@@ -184,6 +184,14 @@ func TestDoubtIsSeenAndResolved(t *testing.T) {
 	if counts.Total != 1 || len(counts.Causes) != 1 || counts.Ages[0].Count != 1 {
 		t.Errorf("doubts: %+v", counts)
 	}
+	if counts = get[admin.InDoubt](t, p, "vera", "/in-doubt?limit=1"); counts.Total != 1 || !counts.More {
+		t.Errorf("doubts, at most 1: %+v", counts)
+	}
+	for _, limit := range []string{"0", "1001", "x"} {
+		if status, text := p.ask(t, "vera", "GET", "/in-doubt?limit="+limit, "", nil); status != 400 {
+			t.Errorf("limit %s: %d %s", limit, status, text)
+		}
+	}
 	r := p.inDoubt(t)
 	if r.Operation != p.doubt.Operation || r.State != "in-doubt" || r.OnDoubt != "refuse" || r.Hash != p.engine.KeyHash(p.doubt) {
 		t.Errorf("record in doubt: %+v", r)

@@ -31,7 +31,9 @@ class Audit extends View {
       more.hidden = !before;
     };
     more.addEventListener("click", async () => {
-      more.disabled = true;
+      if (more.hasAttribute("aria-disabled")) return;
+      more.setAttribute("aria-disabled", "true");
+      const shown = items.childElementCount;
       try {
         said.replaceChildren();
         add(await this.call("/audit", { query: { day: log.day, before } }));
@@ -39,7 +41,11 @@ class Audit extends View {
         if (e instanceof Problem) said.replaceChildren(advice(e));
         else if (e.name !== "AbortError") throw e;
       }
-      more.disabled = false;
+      more.removeAttribute("aria-disabled");
+      const first = items.children[shown];
+      if (!more.hidden || !first) return;
+      first.tabIndex = -1;
+      first.focus();
     });
     add(log);
     return [h("h1", t("nav.audit")), h("p.lead", t("audit.lead")), h("div.bar.days", step(-1, "day.before"), field(t("day"), picker), step(1, "day.after")),

@@ -68,6 +68,7 @@ export const seen = (text, lines) => String(text ?? "").replace(/[\p{Cc}\p{Cf}\p
 
 export const number = (n) => new Intl.NumberFormat(locale).format(n);
 export const precise = (n) => new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 }).format(n);
+export const short = (n) => new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 }).format(n);
 export const rate = (n) => new Intl.NumberFormat(locale, { maximumFractionDigits: n < 10 ? 1 : 0 }).format(n);
 
 const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
@@ -81,6 +82,7 @@ export function span(seconds) {
 
 export const when = (date) => new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(date));
 export const clock = (date) => new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(new Date(date));
+export const minute = (date) => new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(new Date(date));
 export const time = (date) => h("time", { datetime: new Date(date).toISOString() }, when(date));
 
 let ids = 0;

@@ -18,8 +18,18 @@ class Doubts extends View {
     return this.call("/in-doubt", { query: { namespace: this.query.namespace } });
   }
 
+  // note says that there are others now than the view shows.
+  note(shown) {
+    const box = h("div.news", { role: "status" });
+    document.addEventListener("rs-doubts", ({ detail: now }) => {
+      if (!now || now.more || this.query.namespace) return;
+      box.replaceChildren(...now.total === shown.total ? [] : [h("div.notice.bar", h("span", t("doubts.changed", { n: number(now.total) })), h("button", { type: "button", onclick: () => this.load() }, t("doubts.again")))]);
+    }, { signal: this.leave.signal });
+    return box;
+  }
+
   show(d) {
-    const head = [h("h1", t("nav.doubts")), h("p.lead", t("doubts.lead"))];
+    const head = [h("h1", t("nav.doubts")), h("p.lead", t("doubts.lead")), this.note(d)];
     if (!d.total) return [head, h("p.good.big", t("doubts.none"))];
     const here = new URLSearchParams(this.query).toString();
     const [box] = list({ ...this.query, state: "in-doubt", on_doubt: "refuse" }, true, this.leave.signal);

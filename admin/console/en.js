@@ -10,6 +10,9 @@ nav.workers|ID workers
 nav.audit|Audit log
 nav.record|Record
 views|Views
+menu|Menu
+count|Waiting for a person: {n}
+count.unknown|The number is unknown
 skip|Skip to the content
 again|Try again
 loading|Loading …
@@ -24,7 +27,7 @@ any|any
 all|all
 empty|(empty)
 comma|, 
-quick|Search for a hash or an operation
+quick|Search for a hash, a key, a caller or an operation
 quick.hint|Search  /
 stale|What is shown below is from {at}.
 keys|Keyboard
@@ -60,6 +63,8 @@ doubts.none|✓ Nothing is in doubt.
 doubts.counts|Counts
 doubts.at-least|{n} or more
 doubts.oldest|in doubt. The oldest: {span}
+doubts.changed|In doubt now: {n}. What is shown below is older.
+doubts.again|Load again
 doubts.list|All that is in doubt
 by-cause|By cause
 by-age|By age
@@ -83,14 +88,18 @@ search.hash|By hash
 search.hash.hint|16 hex digits, as logs and lists show them. The search reads the records one after the other.
 search.hash.go|Search
 search.key|By the whole key
-search.key.hint|Found at once. The key is not written to any log.
+search.key.hint|For one who knows the operation too: found at once, without reading other records. The key is not written to any log.
 search.key.go|Find
-search.list|List
+search.list|Find a request
 search.list.hint|In doubt and in progress have an index. For other states the records are read one after the other.
-search.list.go|List
+search.list.go|Search
+search.id|Key
+search.id.hint|The Idempotency-Key of the request, often the number of the order, such as order-17.
+search.operation.hint|For example POST /payments. May be empty, as every field here.
+search.more|More fields …
 search.tenant.hint|It is sent in the body of a request, so it stands in no address and no log.
 search.again|What this search was for does not stand in the address. Fill in the form again.
-search.user.hint|As people know the caller: basic:ann, header:ann, bearer:TOKEN, cookie:VALUE, or jwt: with iss, a vertical bar and sub.
+search.user.hint|Who sent it, for example ann. Other forms: bearer:TOKEN, cookie:VALUE, or jwt: with iss, a vertical bar and sub.
 search.time.hint|When the key was first used, in the time of this browser.
 search.answer|By what the answer says …
 search.location|Location of the answer
@@ -185,6 +194,7 @@ body|Body
 binary|(not text)
 resolve|Resolve
 resolve.go|Resolve
+resolve.jump|Resolve …
 resolve.fence|You resolve the record with the fence
 resolve.fence.why|If it has changed since, nothing happens.
 resolve.found|What did you find out?
@@ -212,12 +222,19 @@ resolved.answer|From now on, duplicates get the answer that you gave.
 resolved.done|From now on, duplicates learn that it was done.
 resolved.failed|From now on, duplicates get the refusal.
 resolved.not-done|The next call runs the work.
+resolved.next|All that is in doubt
+see-audit|Audit log
 changed.look|Look at it again
 traffic.lead|Requests of this gateway. The page asks again every five seconds.
 traffic.none|This server is not a gateway, so it has no traffic to show.
 traffic.hour|The last hour, by minute
 traffic.soon|The first counts come ten seconds after the start.
-chart|Most requests in a minute: {n}. From {from} to {to}.
+chart|Most requests in a minute: {n}, at {at}. From {from} to {to}.
+chart.unit|Requests per minute
+chart.time|Time, by the clock of this browser.
+chart.table|The chart as a table
+chart.newest|Requests per minute, the newest first
+chart.minute|Minute from
 routes|Routes, since the start
 routes.none|No request yet.
 per-second|{n} per second
@@ -249,10 +266,12 @@ outbox.oldest|The oldest pending message: {span}
 outbox.away|The database of this outbox does not answer.
 deadletters|Dead letters of
 letters.none|✓ No dead letters.
-letters.choose|Choose messages in the list.
+letters.how|Choose messages. Then open Redrive or Discard below the list.
+letters.reveal|Reveal ids, errors and bodies …
+letters.choose|No message is chosen. Choose messages in the list, or a rule above.
 letters.cut|Shown: the first {n}. There may be more.
 which|Which messages?
-which.chosen|Those that are chosen in the list
+which.chosen|Those that are chosen in the list: {n}
 which.all|All
 which.rule|{label}: {n}
 which.counting|Counting …
@@ -265,6 +284,7 @@ letter.tries|tries: {n}
 letter.redrives|redriven: {n}
 letter.died|given up
 letter.record|record: {state}
+letter.see-record|See its record
 letter.why.tries|tries used up
 letter.why.poison|poison
 letter.why.refused|refused
@@ -273,11 +293,11 @@ letter.why.too-large|too large
 letter.why.in-doubt|in doubt
 letter.why.mismatch|another payload
 letter.why.unreadable|unreadable
-redrive|Redrive …
+redrive|Redrive … (chosen: {n})
 redrive.go|Redrive
 redrive.what|The chosen messages are sent again. Fix what made them fail first.
 redrive.confirm|{n} messages are sent again. Type the number to confirm.
-discard|Discard …
+discard|Discard … (chosen: {n})
 discard.go|Discard for good
 discard.what|The chosen messages are removed and cannot be brought back.
 discard.confirm|{n} messages are removed for good. Type the number to confirm.

@@ -12,8 +12,9 @@ export const values = (form) => Object.fromEntries(new FormData(form));
 function sends(form, button, said, act, problem) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (button.disabled) return;
-    button.disabled = true;
+    if (button.hasAttribute("aria-disabled")) return;
+    // disabled would take the focus away
+    button.setAttribute("aria-disabled", "true");
     said.replaceChildren(h("p.hint.late", t("waiting")));
     try {
       said.replaceChildren(...[await act()].flat().filter(Boolean));
@@ -23,7 +24,7 @@ function sends(form, button, said, act, problem) {
       said.replaceChildren(advice(problem(e)));
       lostCaller(e);
     } finally {
-      button.disabled = false;
+      button.removeAttribute("aria-disabled");
     }
   });
 }
@@ -56,7 +57,7 @@ export function reasoned(label, act, { before = [], tone = "primary", hint, chan
 export function question(name, fields, act) {
   const said = h("div.said", { "aria-live": "polite" });
   const button = h("button.primary", { type: "submit" }, t(`${name}.go`));
-  const form = h("form.card.stack", { "aria-label": t(name) }, h("h2", t(name)), fields, h("div.bar", button), said);
+  const form = h("form.card.stack", { id: name.replace(".", "-"), "aria-label": t(name) }, h("h2", t(name)), fields, h("div.bar", button), said);
   sends(form, button, said, () => act(values(form)), (e) => e);
   return form;
 }

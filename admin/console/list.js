@@ -7,7 +7,7 @@ import { advice, row } from "./view.js";
 // a person stops it, or the signal of the view ends it. say makes the text of how far it is.
 function parts({ read, say, enough, rowOf, signal }) {
   const items = h("ul.rows");
-  const note = h("p.hint", { role: "status" });
+  const note = h("p.hint", { role: "status", tabindex: -1 });
   const bar = h("progress.late", { "aria-label": t("reading"), hidden: true });
   const more = h("button", { type: "button", hidden: true }, t("more"));
   const end = h("button.late", { type: "button", hidden: true }, t("stop"));
@@ -44,7 +44,13 @@ function parts({ read, say, enough, rowOf, signal }) {
     if (focused && !more.hidden) more.focus();
     if (!box.querySelector(".problem") || got.read) note.textContent = say(got, false);
   };
-  more.addEventListener("click", next);
+  // The button goes while the records are read: the focus goes to the first of them.
+  more.addEventListener("click", async () => {
+    const before = items.childElementCount;
+    await next();
+    if (document.activeElement !== document.body) return;
+    (items.children[before]?.querySelector("[data-row]") ?? (more.hidden ? note : more)).focus();
+  });
   return [box, next()];
 }
 

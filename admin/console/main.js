@@ -1,9 +1,10 @@
 // The frame of the console: who one is, the way to the views, and the keyboard.
 import { token } from "./api.js";
+import { badge, countDoubts, entitle, news } from "./count.js";
 import { data, field, h, lang, switchLanguage, t, word } from "./dom.js";
+import { goSearch } from "./search.js";
 import { me, whoAmI } from "./view.js";
 import "./doubts.js";
-import "./search.js";
 import "./record.js";
 import "./traffic.js";
 import "./messages.js";
@@ -22,18 +23,41 @@ const dialog = h("dialog", { "aria-labelledby": "dialog-title" });
 const quick = h("input", { type: "search", name: "quick", "aria-label": t("quick"), placeholder: t("quick.hint"), autocomplete: "off", spellcheck: "false" });
 const quickForm = h("form.quick", { role: "search" }, quick);
 
+// kindOf says what a text is that a person looks for without saying it.
+const kindOf = (text) => /^(basic|header|jwt|bearer|cookie|credential|secret):/.test(text) ? "user" : /[ /]/.test(text) ? "operation" : "id";
+
 quickForm.addEventListener("submit", (event) => {
   event.preventDefault();
   const text = quick.value.trim();
   quick.value = "";
-  location.hash = `#/search?${new URLSearchParams(/^[0-9a-f]{16}$/i.test(text) ? { hash: text.toLowerCase() } : { list: 1, operation: text })}`;
+  if (text) goSearch(/^[0-9a-f]{16}$/i.test(text) ? { hash: text.toLowerCase() } : { list: 1, [kindOf(text)]: text });
 });
 
 document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
-document.body.replaceChildren(h("a.skip", { href: "#main", onclick: (e) => { e.preventDefault(); main.focus(); } }, t("skip")),
-  h("header", h("a.brand", { href: "#/doubts" }, "retrysafe"), nav, h("div.tools", quickForm, who,
-    h("button.quiet", { type: "button", lang: lang === "zh" ? "en" : "zh-CN", onclick: switchLanguage }, lang === "zh" ? "English" : "中文"),
-    h("button.quiet", { type: "button", "aria-label": t("keys"), onclick: showKeys }, "?"))), main, dialog);
+
+// On a narrow page the way to the views and the tools are in a panel that a button opens.
+const count = badge();
+const panel = h("div.panel", { id: "panel" }, nav, h("div.tools", quickForm, who,
+  h("button.quiet", { type: "button", lang: lang === "zh" ? "en" : "zh-CN", onclick: switchLanguage }, lang === "zh" ? "English" : "中文"),
+  h("button.quiet", { type: "button", "aria-label": t("keys"), onclick: showKeys }, "?")));
+const menu = h("button.quiet.menu", { type: "button", "aria-expanded": "false", "aria-controls": "panel", onclick: () => setMenu(!menuIsOpen()) }, t("menu"));
+const header = h("header", h("a.brand", { href: "#/doubts" }, "retrysafe"), h("a.waiting", { href: "#/doubts" }, t("nav.doubts"), " ", badge()), menu, panel);
+const menuIsOpen = () => menu.getAttribute("aria-expanded") === "true";
+
+function setMenu(open) {
+  menu.setAttribute("aria-expanded", String(open));
+  header.classList.toggle("open", open);
+}
+
+// The panel covers the view: it closes when a person goes on to something else.
+header.addEventListener("focusout", (event) => {
+  const to = event.relatedTarget;
+  if (to && !header.contains(to) && !dialog.contains(to)) setMenu(false);
+});
+document.addEventListener("pointerdown", (event) => { if (!header.contains(event.target) && !dialog.open) setMenu(false); });
+
+document.body.replaceChildren(h("a.skip", { href: "#main", onclick: (e) => { e.preventDefault(); main.focus(); } }, t("skip")), header, main, dialog, news);
+dialog.addEventListener("close", () => { if (document.activeElement === document.body) main.focus({ preventScroll: true }); });
 
 // take takes a token from the address and removes it there.
 function take() {
@@ -59,6 +83,11 @@ async function identify() {
   who.replaceChildren(...me ? [data(nameOf(me)), t("who", { roles: me.roles.map((r) => word("role", r)).join(t("comma")) })] : [t("who.none")]);
 }
 
+function drawViews(shown) {
+  nav.replaceChildren(h("ul", Object.keys(views).filter((v) => here().includes(v) || v === shown)
+    .map((v) => h("li", h("a", { href: `#/${v}`, "aria-current": v === shown && "page" }, t(`nav.${v}`), v === "doubts" && [" ", count])))));
+}
+
 // open shows the view that the address names.
 function open() {
   const [path, text = ""] = location.hash.replace(/^#\//, "").split("?");
@@ -66,10 +95,12 @@ function open() {
   const known = Object.hasOwn(views, name) || name === "record" ? name : "doubts";
   const view = document.createElement(`rs-${known}`);
   Object.assign(view, { query: Object.fromEntries(new URLSearchParams(text)), ref });
-  nav.replaceChildren(h("ul", Object.keys(views).filter((v) => here().includes(v) || known === v)
-    .map((v) => h("li", h("a", { href: `#/${v}`, "aria-current": v === known && "page" }, t(`nav.${v}`))))));
-  document.title = `${t(`nav.${known}`)} · retrysafe`;
-  const inside = main.contains(document.activeElement) || document.activeElement === document.body;
+  const active = document.activeElement;
+  const inside = [nav, main].some((e) => e.contains(active)) || active === document.body || menuIsOpen() && panel.contains(active);
+  setMenu(false);
+  drawViews(known);
+  entitle(t(`nav.${known}`));
+  main.setAttribute("aria-label", t(`nav.${known}`));
   main.replaceChildren(view);
   scrollTo(0, 0);
   if (inside) main.focus({ preventScroll: true });
@@ -79,6 +110,7 @@ async function start() {
   if (!take() && !location.hash) history.replaceState(null, "", `${location.pathname}#/doubts`);
   await identify();
   open();
+  countDoubts();
 }
 
 function askToken() {
@@ -101,6 +133,7 @@ async function use(text) {
   dialog.close();
   if (!main.firstElementChild?.begun()) return start();
   await identify();
+  countDoubts();
 }
 
 function showKeys() {
@@ -127,7 +160,10 @@ function move(by) {
 let waitsForView = 0;
 
 const actions = {
-  "/": () => quick.focus(),
+  "/": () => {
+    if (menu.checkVisibility()) setMenu(true);
+    quick.focus();
+  },
   "?": showKeys,
   i: askToken,
   j: () => move(1),
@@ -144,6 +180,10 @@ function reload() {
 }
 
 function escape(target) {
+  if (menuIsOpen()) {
+    setMenu(false);
+    return menu.focus();
+  }
   if (target !== document.body && target.matches("input, textarea, select")) {
     target.blur();
     main.focus({ preventScroll: true });
@@ -165,6 +205,12 @@ document.addEventListener("keydown", (event) => {
 });
 
 addEventListener("hashchange", () => take() ? start() : location.hash.startsWith("#/") && open());
+// The server was away when the page was opened, and answers now.
+document.addEventListener("rs-doubts", async (event) => {
+  if (me || !event.detail) return;
+  await identify();
+  drawViews(main.firstElementChild?.name ?? "record");
+});
 // The server does not know the caller any more, or it has lost a role.
 document.addEventListener("rs-caller", async (event) => {
   if (event.detail === "unauthenticated") {

@@ -1,6 +1,6 @@
 // Outboxes and dead letters: what was given up, and sending it again or removing it.
 import { call } from "./api.js";
-import { chip, data, field, h, number, seen, select, span, t, time, word } from "./dom.js";
+import { chip, data, field, h, number, seen, span, t, time, word } from "./dom.js";
 import { reasoned } from "./forms.js";
 import { View, advice, may, whyNot } from "./view.js";
 
@@ -42,6 +42,8 @@ const ofQueue = {
   path: "/deadletters", list: "", id: "hash", named: (picked) => ({ letters: picked }), rule: (g) => ({ why: g.why }), ruleWord: (g) => word("letter.why", g.why),
   letter: (m) => [h("span.title", h("code", m.hash), " ", chip("warn", word("letter.why", m.why)), " ", chip("plain", t("letter.record", { state: word("state", m.record) }))),
     h("span.meta", t("letter.tries", { n: m.tries }), " · ", t("letter.redrives", { n: m.redrives }), " · ", data(m.consumer), " · ", data(m.source), " · ", time(m.at)), hidden(m)],
+  // a letter whose work is in doubt is resolved first
+  after: (m) => !["none", "gone", "unknown"].includes(m.record) && h("p", h("a", { href: `#/search?hash=${m.hash}` }, t("letter.see-record"), h("span.unseen", " ", m.hash))),
 };
 
 const hidden = (m) => (m.id || m.error || m.body) && h("pre", { tabindex: 0, "aria-label": t("hidden") },
@@ -66,21 +68,29 @@ class Pile extends View {
 
   show(all) {
     if (!all.length) return h("p.good", t("letters.none"));
-    const one = (m) => h("li", h("label.choice", h("input", { type: "checkbox", name: "one", value: m[this.kind.id], "data-row": true }), h("span", this.kind.letter(m))));
+    const one = (m) => h("li", h("label.choice", h("input", { type: "checkbox", name: "one", value: m[this.kind.id], "data-row": true }), h("span", this.kind.letter(m))), this.kind.after?.(m));
     const cut = all.length >= this.most;
-    return [h("ul.rows.letters", all.map(one)), cut && h("p.hint", t("letters.cut", { n: number(all.length) })),
+    return [may("resolve") && h("p.hint", t("letters.how")), h("ul.rows.letters", { onchange: () => this.count() }, all.map(one)), cut && h("p.hint", t("letters.cut", { n: number(all.length) })),
       cut && this.most < 1000 && h("button", { type: "button", onclick: () => this.grow() }, t("more")),
       may("resolve") ? h("div.forms", this.form("redrive", "primary"), this.form("discard", "danger")) : whyNot("resolve"),
       may("reveal") ? this.reveal() : whyNot("reveal")];
   }
 
-  grow() {
+  async grow() {
+    const shown = this.querySelectorAll("[data-row]").length;
     Object.assign(this, { most: 1000, opened: null });
-    this.load();
+    await this.load();
+    this.querySelectorAll("[data-row]")[shown]?.focus();
+  }
+
+  // count says in the forms how many messages are chosen.
+  count() {
+    const n = number(this.querySelectorAll("input[name=one]:checked").length);
+    for (const e of this.querySelectorAll("[data-chosen]")) e.textContent = t(e.dataset.chosen, { n });
   }
 
   reveal() {
-    return h("details", h("summary", t("reveal")), reasoned(t("reveal"), async (reason) => {
+    return h("details", h("summary", t("letters.reveal")), reasoned(t("reveal"), async (reason) => {
       this.opened = await this.call(`${this.path}${this.kind.list}/reveal`, { query: { limit: this.most }, body: { reason } });
       await this.load();
     }, { tone: "quiet", hint: t("reveal.hint"), changes: false }));
@@ -89,7 +99,7 @@ class Pile extends View {
   // form is one that acts on the chosen messages, or on all of a rule. Those of a rule are counted
   // first, and the person confirms the number. Messages that are given up later are not touched.
   form(action, tone) {
-    const which = select({ name: "which" }, [["chosen", t("which.chosen")]]);
+    const which = h("select", { name: "which" }, h("option", { value: "chosen", "data-chosen": "which.chosen" }, t("which.chosen", { n: 0 })));
     const note = h("p.hint", { role: "status" });
     const confirmed = h("div");
     let rules = [];
@@ -110,7 +120,7 @@ class Pile extends View {
       action === "redrive" && this.kind === ofQueue && h("label.choice", h("input", { type: "checkbox", name: "not_done" }),
         h("span", h("strong", t("letters.not-done")), h("span.hint", t("letters.not-done.hint")))),
     ] });
-    const box = h("details", h("summary", t(action)), form);
+    const box = h("details", h("summary", { "data-chosen": action }, t(action, { n: 0 })), form);
     box.addEventListener("toggle", () => { if (box.open && !rules.length) counted(); });
     return box;
   }
@@ -126,7 +136,7 @@ class Pile extends View {
     await this.load();
     const failed = did.failed ?? [];
     const said = h("div.notice.good", { role: "status", tabindex: -1 },
-      h("p", t(`did.${action}`, { n: number(did.done) }), " ", did.gone > 0 && t("did.gone", { n: number(did.gone) }), " ", did.more && t("did.more")),
+      h("p", h("strong", t(`did.${action}`, { n: number(did.done) })), " ", did.gone > 0 && t("did.gone", { n: number(did.gone) }), " ", did.more && t("did.more"), " ", h("a", { href: "#/audit" }, t("see-audit"))),
       failed.length > 0 && [h("p", t("did.failed", { n: number(failed.length) })), h("ul", failed.slice(0, mostFailed).map((f) => h("li", h("code", f))), failed.length > mostFailed && h("li", "…"))]);
     this.prepend(said);
     said.focus();

@@ -1,5 +1,6 @@
 // One record: what happened, what is known, and the form that resolves it.
 import { Problem, call } from "./api.js";
+import { countDoubts, entitle } from "./count.js";
 import { chip, data, facts, field, h, number, seen, span, t, time, when, word } from "./dom.js";
 import { reasoned } from "./forms.js";
 import { View, advice, adviceOf, age, causeWord, may, operation, stateChip, whyNot } from "./view.js";
@@ -20,7 +21,7 @@ class Record extends View {
 
   show(r) {
     this.record = r;
-    document.title = `${seen(r.operation) || t("no-operation")} · retrysafe`;
+    entitle(seen(r.operation) || t("no-operation"));
     return [h("h1", operation(r), " ", stateChip(r.state), " ", r.cause && chip("plain", causeWord(r.cause))),
       h("p.meta", t("hash"), " ", h("code", r.hash), " · ", word("layer", r.layer), " · ", age(r)),
       this.explain(r), h("div.columns", this.facts(r), this.timeline(r)), this.resolve(r), this.answer(r), this.reveal(r)];
@@ -35,7 +36,8 @@ class Record extends View {
       [t("what"), t(`what.${r.state}`), " ", doubt && t(waits ? "what.refuse" : "what.reexecute")],
       doubt && [t("why"), t(`cause.${cause}.why`)],
       doubt && [t("do"), waits ? t(`cause.${cause}.do`) : t("do.reexecute")],
-      doubt && r.earlier.length && [t("also"), t("also.earlier")]));
+      doubt && r.earlier.length && [t("also"), t("also.earlier")]),
+    doubt && may("resolve") && h("p", h("button.primary", { type: "button", onclick: () => this.querySelector("#resolve :is(input, summary)").focus() }, t("resolve.jump"))));
   }
 
   facts(r) {
@@ -89,9 +91,9 @@ class Record extends View {
     const extra = h("div");
     const pick = (o) => extra.replaceChildren(...parts[o] ? [parts[o]] : []);
     const form = reasoned(t("resolve.go"), (reason, f) => this.send(r, reason, Object.fromEntries(new FormData(f))), { hint: t("resolve.reason"), before: [
-      h("p", t("resolve.fence"), " ", h("code", String(r.fence)), ". ", t("resolve.fence.why")),
       h("fieldset", h("legend", t("resolve.found")), radios, !httpLayers.includes(r.layer) && h("p.hint", t("resolve.no-answer"))), extra,
       live && h("label.choice", h("input", { type: "checkbox", name: "force", value: "1", required: true }), h("span", h("strong", t("force")), h("span.hint", t("force.hint")))),
+      h("p.hint", t("resolve.fence"), " ", h("code", String(r.fence)), ". ", t("resolve.fence.why")),
     ] });
     box.append(live ? h("details", h("summary", t("resolve.live")), form) : form);
     return box;
@@ -111,8 +113,10 @@ class Record extends View {
       if (e instanceof Problem && ["changed", "completed", "in-progress"].includes(e.code)) return this.changed(r, e);
       throw e;
     }
+    countDoubts();
     await this.load();
-    const said = h("div.notice.good", { role: "status", tabindex: -1 }, h("p", h("strong", t("resolved"))), h("p", t(`resolved.${f.outcome}`)));
+    const said = h("div.notice.good", { role: "status", tabindex: -1 }, h("p", h("strong", t("resolved"))), h("p", t(`resolved.${f.outcome}`)),
+      h("p", h("a", { href: "#/doubts" }, t("resolved.next")), " · ", h("a", { href: "#/audit" }, t("see-audit"))));
     this.querySelector("h1").after(said);
     said.focus();
   }

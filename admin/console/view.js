@@ -60,12 +60,23 @@ export class View extends HTMLElement {
       const got = await this.ask();
       if (leave.signal.aborted) return;
       this.at = Date.now();
-      this.replaceChildren(...[this.show(got)].flat(3).filter(Boolean));
+      this.replace([this.show(got)].flat(3).filter(Boolean));
     } catch (e) {
       if (!leave.signal.aborted) this.fail(e);
     } finally {
       if (this.leave === leave) this.removeAttribute("aria-busy");
     }
+  }
+
+  // replace shows other elements. Who had the focus on one that goes has it on the row in its place, or
+  // at the beginning of the view.
+  replace(shown) {
+    if (shown.length === this.children.length && shown.every((e, i) => e === this.children[i])) return;
+    const active = document.activeElement;
+    const had = this.contains(active);
+    const row = [...this.querySelectorAll("[data-row]")].indexOf(active);
+    this.replaceChildren(...shown);
+    if (had && !this.contains(document.activeElement)) (this.querySelectorAll("[data-row]")[row] ?? this.closest("main"))?.focus({ preventScroll: true });
   }
 
   // begun reports whether a person has begun to fill in a form of the view.

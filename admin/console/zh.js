@@ -10,6 +10,9 @@ nav.workers|ID 机器号
 nav.audit|审计日志
 nav.record|记录
 views|页面
+menu|菜单
+count|等待人工处理：{n}
+count.unknown|数量未知
 skip|跳到正文
 again|重试
 loading|正在加载……
@@ -24,7 +27,7 @@ any|不限
 all|全部
 empty|（空）
 comma|、
-quick|按哈希或操作名搜索
+quick|按哈希、键、调用者或操作名搜索
 quick.hint|搜索  /
 stale|下面显示的是 {at} 的内容。
 keys|快捷键
@@ -60,6 +63,8 @@ doubts.none|✓ 没有存疑的记录。
 doubts.counts|统计
 doubts.at-least|至少 {n}
 doubts.oldest|条存疑，最早的一条已有 {span}
+doubts.changed|现在有 {n} 条存疑，下面显示的内容较旧。
+doubts.again|重新加载
 doubts.list|全部存疑记录
 by-cause|按原因
 by-age|按时间
@@ -83,14 +88,18 @@ search.hash|按哈希
 search.hash.hint|16 位十六进制，与日志和列表中的相同。搜索会逐条读取记录。
 search.hash.go|搜索
 search.key|按完整的键
-search.key.hint|立即找到。键不会写进任何日志。
+search.key.hint|知道操作名时使用：立即找到，不读取其他记录。键不会写进任何日志。
 search.key.go|查找
-search.list|列出记录
+search.list|查找请求
 search.list.hint|“存疑”和“执行中”有索引，其他状态需要逐条读取记录。
-search.list.go|列出
+search.list.go|搜索
+search.id|键
+search.id.hint|请求的 Idempotency-Key，通常是订单号，例如 order-17。
+search.operation.hint|例如 POST /payments。和这里的每一项一样，可以为空。
+search.more|更多条件……
 search.tenant.hint|它放在请求正文里发送，不会出现在地址和日志里。
 search.again|搜索的内容不在地址里。请重新填写表单。
-search.user.hint|人们所知的调用者：basic:ann、header:ann、bearer:TOKEN、cookie:VALUE，或者 jwt: 后接 iss、竖线和 sub。
+search.user.hint|谁发送的，例如 ann。其他写法：bearer:TOKEN、cookie:VALUE，或者 jwt: 后接 iss、竖线和 sub。
 search.time.hint|键第一次使用的时间，按这个浏览器的时区。
 search.answer|按响应的内容……
 search.location|响应的 Location
@@ -185,6 +194,7 @@ body|响应体
 binary|（不是文本）
 resolve|处理
 resolve.go|提交处理
+resolve.jump|处理……
 resolve.fence|你处理的是栅栏号为下列值的记录：
 resolve.fence.why|如果它已经改变，什么都不会发生。
 resolve.found|你查清了什么？
@@ -212,12 +222,19 @@ resolved.answer|从现在起，重复请求得到你给出的响应。
 resolved.done|从现在起，重复请求得知已经完成。
 resolved.failed|从现在起，重复请求得到拒绝。
 resolved.not-done|下一次调用会执行。
+resolved.next|全部存疑记录
+see-audit|审计日志
 changed.look|重新查看
 traffic.lead|这个网关的请求。页面每五秒刷新一次。
 traffic.none|这个服务器不是网关，没有流量可以显示。
 traffic.hour|最近一小时，按分钟
 traffic.soon|启动十秒后才有数据。
-chart|一分钟内最多 {n} 个请求。{from} 至 {to}。
+chart|一分钟内最多 {n} 个请求，在 {at}。{from} 至 {to}。
+chart.unit|每分钟请求数
+chart.time|时间，按这个浏览器的时钟。
+chart.table|以表格显示
+chart.newest|每分钟请求数，最新的在前
+chart.minute|这一分钟起
 routes|路由（自启动以来）
 routes.none|还没有请求。
 per-second|每秒 {n} 个
@@ -249,10 +266,12 @@ outbox.oldest|最早的待发布消息：{span}
 outbox.away|这个发件箱的数据库没有响应。
 deadletters|死信队列
 letters.none|✓ 没有死信。
-letters.choose|请在列表中选择消息。
+letters.how|选择消息，然后打开列表下面的“重投”或“丢弃”。
+letters.reveal|显示 ID、错误和消息体……
+letters.choose|没有选择消息。请在列表中选择消息，或在上面选择一条规则。
 letters.cut|已显示前 {n} 条，可能还有更多。
 which|哪些消息？
-which.chosen|在列表中选中的
+which.chosen|在列表中选中的：{n} 条
 which.all|全部
 which.rule|{label}：{n} 条
 which.counting|正在统计……
@@ -265,6 +284,7 @@ letter.tries|尝试 {n} 次
 letter.redrives|重投 {n} 次
 letter.died|放弃于
 letter.record|记录：{state}
+letter.see-record|查看它的记录
 letter.why.tries|次数用完
 letter.why.poison|毒消息
 letter.why.refused|被拒绝
@@ -273,11 +293,11 @@ letter.why.too-large|过大
 letter.why.in-doubt|存疑
 letter.why.mismatch|内容不同
 letter.why.unreadable|无法读取
-redrive|重投……
+redrive|重投……（已选 {n} 条）
 redrive.go|重投
 redrive.what|再次发送所选消息。请先解决导致失败的问题。
 redrive.confirm|将再次发送 {n} 条消息。请输入这个数字以确认。
-discard|丢弃……
+discard|丢弃……（已选 {n} 条）
 discard.go|永久丢弃
 discard.what|删除所选消息，无法恢复。
 discard.confirm|将永久删除 {n} 条消息。请输入这个数字以确认。

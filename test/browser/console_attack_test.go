@@ -304,7 +304,7 @@ func (b *tab) revealHidden() {
 		form.querySelector("[name=reason]").value = "to look";
 		form.requestSubmit();
 		return true })()`) {
-		b.awaitScript(`[...document.querySelectorAll("main form [name=reason]")].every((e) => e.value === "") && !document.querySelector("[aria-busy], main button:disabled")`, "true")
+		b.awaitScript(`[...document.querySelectorAll("main form [name=reason]")].every((e) => e.value === "") && !document.querySelector("[aria-busy], main button[aria-disabled]")`, "true")
 	}
 }
 
@@ -384,12 +384,15 @@ func TestConsoleTenantInNoAddress(t *testing.T) {
 	b := openConsole(t, o.url+"/#token=rsadmin_rita", "en")
 	b.awaitText(".who", "rita")
 	b.openView("#/search")
-	b.runActions("list", chromedp.Focus("form:nth-of-type(2) [name=tenant]"), chromedp.KeyEvent("user-7\r"))
+	b.focusOn("#search-list summary")
+	b.pressKeys("\r")
+	evalScript[bool](b, `(document.querySelector("#search-list [name=state]").value = "in-doubt", true)`)
+	b.runActions("list", chromedp.Focus("#search-list [name=tenant]"), chromedp.KeyEvent("user-7\r"))
 	b.awaitText(".found", "Shown: 8. That is all.")
 	b.openView("#/audit")
 	b.goBack()
 	b.awaitText(".found", "Shown: 8. That is all.")
-	assert.Equal(t, evalScript[string](b, `document.querySelector("form:nth-of-type(2) [name=tenant]").value`), "user-7", "the field")
+	assert.Equal(t, evalScript[string](b, `document.querySelector("#search-list [name=tenant]").value`), "user-7", "the field")
 	all := evalScript[string](b, `location.href + " " + performance.getEntries().map((e) => e.name).join(" ")`)
 	assert.True(t, strings.Contains(all, "/records/list") && !strings.Contains(all, "user-7"), "addresses: %s", all)
 	_, err := chromedp.Call(b.ctx, cdppage.Reload, cdppage.ReloadParams{})
@@ -406,16 +409,16 @@ func TestConsoleFindsACaller(t *testing.T) {
 	b := openConsole(t, o.url+"/#token=rsadmin_vera", "en")
 	b.awaitText(".who", "vera")
 	b.openView("#/search")
-	b.awaitText("form:nth-of-type(2) details", "it needs the role reveal")
+	b.awaitText("#search-list details:last-of-type", "it needs the role reveal")
 	b.openView("#token=rsadmin_rita")
 	b.awaitText(".who", "rita")
 	b.openView("#/search")
 	fill := func(fields string) {
 		t.Helper()
-		b.awaitScript(`!!document.querySelector("form:nth-of-type(2) [name=location]")`, "true")
+		b.awaitScript(`!!document.querySelector("#search-list [name=location]")`, "true")
 		evalScript[bool](b, `(() => {
-			const form = document.querySelector("form:nth-of-type(2)");
-			form.querySelector("details").open = true;
+			const form = document.querySelector("#search-list");
+			form.querySelector("details:last-of-type").open = true;
 			for (const [name, value] of Object.entries(`+fields+`)) form.querySelector("[name=" + name + "]").value = value;
 			form.requestSubmit();
 			return true;

@@ -142,6 +142,12 @@ func TestConsoleStory(t *testing.T) {
 
 	b.openView("#token=" + resolver)
 	b.awaitText(".who", "rita: view, resolve")
+	// a customer calls: the record is found by her name and the key
+	b.openView("#/search")
+	b.focusOn("#search-list [name=user]")
+	b.pressKeys("ann\tpayment-of-the-story\r")
+	b.awaitText(".found", "Shown: 1. That is all.")
+	assert.Equal(t, evalScript[string](b, `document.querySelector(".found [data-row]").getAttribute("href")`), record, "the record of ann")
 	b.openView(record)
 	b.awaitText(".explain", "Look for the effect")
 	b.runActions("size", chromedp.EmulateViewport(1280, 800))

@@ -113,7 +113,7 @@ func openOffice(t *testing.T, changes ...func(*admin.Options)) *office {
 	options := admin.Options{
 		Tokens: tokens, Audit: audit, Namespace: "shop", Console: true, Traffic: flow{}, Locks: map[string]lock.Lister{"shop": o.locks},
 		Outboxes:    map[string]admin.Outbox{"shop": deadBox{}},
-		DeadLetters: map[string]*admin.DeadLetters{"orders": admin.NewDeadLetters(deadQueue{}, nil, consoleSecret)},
+		DeadLetters: map[string]*admin.DeadLetters{"orders": admin.NewDeadLetters(deadQueue{}, records, consoleSecret)},
 	}
 	for _, change := range changes {
 		change(&options)
@@ -138,13 +138,15 @@ func openOffice(t *testing.T, changes ...func(*admin.Options)) *office {
 	return o
 }
 
+// doubtKey is the key of a record that putInDoubt makes.
+func doubtKey(id string) storeapi.StoreKey {
+	return storeapi.StoreKey{Namespace: "shop", Layer: "gw", Key: storeapi.Key{Tenant: "user-7", Operation: "POST /payments", ID: id}}
+}
+
 // putInDoubt makes a record in doubt.
 func (o *office) putInDoubt(t *testing.T, id, cause string) {
 	t.Helper()
-	req := storeapi.AcquireRequest{
-		Key:   storeapi.StoreKey{Namespace: "shop", Layer: "gw", Key: storeapi.Key{Tenant: "user-7", Operation: "POST /payments", ID: id}},
-		Owner: storeapi.Owner{1}, Lease: time.Minute, Retention: time.Hour,
-	}
+	req := storeapi.AcquireRequest{Key: doubtKey(id), Owner: storeapi.Owner{1}, Lease: time.Minute, Retention: time.Hour}
 	got, err := o.store.Acquire(t.Context(), req)
 	assert.NoError(t, err, "acquire")
 	err = o.store.Release(t.Context(), storeapi.ReleaseRequest{
@@ -218,6 +220,13 @@ func (deadQueue) Walk(ctx context.Context, see func(context.Context, *mqidem.Dea
 		l := &mqidem.DeadLetter{
 			Message: &mqidem.Message{ID: "id-" + why, Source: "orders", Body: []byte(`{"order":1}`)},
 			Reason:  mqidem.Reason{Why: why, Consumer: "mailer", Tries: 5, Error: "smtp: 550", At: time.Now()},
+		}
+		if why == mqidem.DeadInDoubt {
+			key, err := doubtKey("doubt-0").MarshalText()
+			if err != nil {
+				return err
+			}
+			l.Reason.Key = string(key)
 		}
 		if _, err := see(ctx, l); err != nil {
 			return err
@@ -315,12 +324,19 @@ func TestConsoleIsForEverybody(t *testing.T) {
 						if key == "?" {
 							b.pressKeys(key)
 						} else {
+							if width < 760 {
+								b.runActions("open the menu", chromedp.Focus("header .menu"), chromedp.KeyEvent("\r"))
+								b.isForEverybody(fmt.Sprintf("menu-%s-%d-%s", language, width, scheme))
+							}
 							b.runActions("open the dialog", chromedp.Focus("button.who"), chromedp.KeyEvent("\r"))
 						}
 						b.awaitScript(`document.querySelector("dialog").open`, "true")
 						b.isForEverybody(fmt.Sprintf("dialog-%s-%s-%d-%s", strings.Trim(key, "?"), language, width, scheme))
 						b.runActions("close", chromedp.KeyEvent("\x1b"))
 						b.awaitScript(`document.querySelector("dialog").open`, "false")
+						if key != "?" {
+							b.awaitScript(`document.activeElement.className`, "who")
+						}
 					}
 				}
 				assert.Equal(t, evalScript[string](b, `wrong.join("\n")`), "", "what the page complained about")
