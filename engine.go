@@ -65,8 +65,8 @@ func newEngine(c *core, layer string, p *Policy) *Engine {
 // Layer returns a view of the engine whose keys are separate from those of other layers. A gateway,
 // a middleware and a function that use the same key on layers of their own never wait for each
 // other. The layers of this project are fn, tx, http, gw, nginx, rpc, mcp, mcp-derived, mq,
-// callback, token and sig for calls, and ids, map, data-key, audit and secret for what it keeps
-// besides.
+// callback, token and sig for calls, and ids, map, data-key, audit, secret and mark for what it
+// keeps besides.
 func (e *Engine) Layer(name string) *Engine {
 	return &Engine{c: e.c, layer: name, defaults: e.defaults, doDefaults: e.doDefaults}
 }
@@ -169,6 +169,7 @@ type core struct {
 	leases    *lease.Keeper
 	waitRooms *waitroom.Rooms
 	quotas    *quota.Quotas
+	marks     storeMarks
 
 	sweeper    storeapi.Sweeper // nil: the engine never sweeps
 	sweepEvery time.Duration

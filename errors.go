@@ -99,6 +99,12 @@ var (
 	// the secret of the other processes.
 	ErrSecretChanged = errors.New("the secret is not the one that the store was used with")
 
+	// ErrStoreWentBack is returned by [Engine.MarkStore] if the store is in an older state than
+	// this process or another one has seen, for example because a backup was restored. Do not begin
+	// new work before an operator has accepted it: a retry of a call whose record is gone would run
+	// again.
+	ErrStoreWentBack = errors.New("the store went back to an older state")
+
 	// ErrTooLate is returned by a [storeapi.Store] that got a call after its time limit and did not
 	// apply it. The engine tries again; its callers get this error together with [ErrUnavailable].
 	ErrTooLate = storeapi.ErrTooLate

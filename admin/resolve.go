@@ -43,7 +43,7 @@ func resolveRecord(c *apiCall) (any, error) {
 		return nil, err
 	}
 	if isReservedLayer(key.Layer) {
-		return nil, badRequest("entries of the audit log and the check value of the secret are never resolved")
+		return nil, badRequest("entries of the audit log, the check value of the secret and the marks of the store are never resolved")
 	}
 	if in.Status != 0 && !slices.Contains(httpLayers, key.Layer) {
 		return nil, badRequest("status makes an HTTP answer, and this record is of layer " + key.Layer + "; leave it out")

@@ -9,12 +9,15 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/secretvalue"
+	"github.com/retrysafe/retrysafe/internal/storemark"
 	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
-// isReservedLayer reports whether a layer has no calls: the audit log, and the check value of the
-// secret.
-func isReservedLayer(layer string) bool { return layer == "audit" || layer == secretvalue.Layer }
+// isReservedLayer reports whether a layer has no calls: the audit log, the check value of the
+// secret, and the marks of the store.
+func isReservedLayer(layer string) bool {
+	return layer == "audit" || layer == secretvalue.Layer || layer == storemark.Layer
+}
 
 // CheckSecret compares the secret of d with the check value of a namespace, and never writes
 // that. The error is [retrysafe.ErrSecretChanged], or one of the store. known is false if the

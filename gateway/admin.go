@@ -49,9 +49,9 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
 	g := p.live.current.Load()
 	well, all := g.upstreams.healthyCount(), len(g.upstreams.all)
 	store, draining := p.checkStore(r.Context()), p.live.draining.Load()
-	var secret error
+	var secret, history error
 	if store == nil {
-		secret = g.CheckSecret(r.Context())
+		secret, history = g.CheckSecret(r.Context()), g.history.state()
 	}
 	status, said := http.StatusOK, "ready\n"
 	if store != nil || secret != nil || well == 0 || draining {
@@ -68,6 +68,9 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
 		said += "secret: is not the one that the store was used with; the log has more\n"
 	default:
 		said += "secret: is not compared with the store's yet\n"
+	}
+	if history != nil { // finished work is answered, so it is ready
+		said += "history: the store went back to an older state; the log has more\n"
 	}
 	if draining {
 		said += "this process is going away\n"

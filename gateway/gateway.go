@@ -54,6 +54,7 @@ type Gateway struct {
 	guardFields    map[string]bool // fields that a guard decides by
 	addressLimiter *addressLimiter // nil: not counted
 	secret         *secretCheck
+	history        *historyCheck
 	// running requests, and answers that are awaited without a client
 	inFlight    atomic.Int64
 	lateAnswers atomic.Int64 // only the latter
@@ -105,6 +106,7 @@ func New(e *retrysafe.Engine, o *Options) (*Gateway, error) {
 		g.logger = slog.Default()
 	}
 	g.secret = newSecretCheck(e, g.logger)
+	g.history = newHistoryCheck(e, o, g.logger)
 	g.unguardedProxy = g.newUnguardedProxy()
 	g.tokens = o.newTokenIssuer(e)
 	if err := g.addRoutes(e, o); err != nil {
@@ -163,10 +165,11 @@ func (g *Gateway) addRoutes(e *retrysafe.Engine, o *Options) error {
 	return nil
 }
 
-// startHealthChecks starts the health checks.
+// startHealthChecks starts the health checks, of the store's history too.
 func (g *Gateway) startHealthChecks(h Health) {
 	ctx, cancel := context.WithCancel(g.ctx)
 	g.stopHealthChecks = cancel
+	g.running.Go(func() { g.history.keepLooking(ctx) })
 	if h.Path == "" {
 		return
 	}
@@ -196,7 +199,7 @@ func (g *Gateway) newRouteHandler(e *retrysafe.Engine, name string, r *Route) *r
 	if o.Limit.Bodies == nil {
 		o.Limit.Bodies = g.bodies
 	}
-	if o.Admit == nil && g.addressLimiter != nil {
+	if o.Admit == nil {
 		o.Admit = g.admitAttempt
 	}
 	if o.ErrorHandler == nil {

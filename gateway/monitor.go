@@ -32,6 +32,8 @@ type Monitor struct {
 	lapsed      prometheus.Counter
 	refused     *prometheus.CounterVec // callers of the console
 	expiry      *prometheus.GaugeVec
+	marks       *prometheus.GaugeVec // no figure before the store has answered
+	wentBack    prometheus.Gauge
 	store       map[string]prometheus.Observer // by call; never changed
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
@@ -82,6 +84,12 @@ func NewMonitor(o *MonitorOptions) *Monitor {
 		store:       map[string]prometheus.Observer{},
 		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
 		expiry:      newExpiryGauge(),
+		marks: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "retrysafe_store_marks", Help: "Marks that gateways have left in the store, about one in five seconds. It becomes smaller only if the store went back to an older state.",
+		}, nil),
+		wentBack: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "retrysafe_store_went_back", Help: "1 if the store is in an older state than was seen before, such as a restored backup, and no operator has accepted that.",
+		}),
 	}
 	store := seconds("retrysafe_store_seconds", "Time of calls of the store.", "op")
 	for _, op := range storeCalls {
@@ -92,7 +100,7 @@ func NewMonitor(o *MonitorOptions) *Monitor {
 		// there from the start, for alerts
 		m.refused.WithLabelValues(code)
 	}
-	m.registry.MustRegister(BuildInfo(), m.requests, m.answers, m.expiry, m.seconds, m.attempts, m.live, m.doubts, m.cookies, m.lapsed, m.refused, store, m.storeErrors,
+	m.registry.MustRegister(BuildInfo(), m.requests, m.answers, m.expiry, m.seconds, m.attempts, m.live, m.doubts, m.cookies, m.lapsed, m.refused, m.marks, m.wentBack, store, m.storeErrors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -159,6 +167,14 @@ func (m *Monitor) ConsoleRefused(code string) {
 	if m != nil {
 		m.refused.WithLabelValues(code).Inc()
 	}
+}
+
+func (m *Monitor) setStoreHistory(h retrysafe.StoreHistory, wentBack bool) {
+	if m == nil {
+		return
+	}
+	m.marks.WithLabelValues().Set(float64(h.Marks))
+	m.wentBack.Set(map[bool]float64{true: 1}[wentBack])
 }
 
 func (m *Monitor) countChangedCookies(route string) {

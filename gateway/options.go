@@ -73,6 +73,10 @@ type Options struct {
 	// that is passed on as it comes; default 60 s. A slower client loses the connection; the answer
 	// is stored all the same.
 	ClientTime time.Duration
+	// ServeRestored runs new keys also while the store is in an older state than was seen before;
+	// see [retrysafe.Engine.MarkStore]. Default: they get 503 store-unavailable until an operator
+	// accepts that, since they may have run before; known keys are answered.
+	ServeRestored bool
 	// QuietTime is how long an exchange that is not guarded may go without a byte of the request or
 	// of the answer; default 5 min. After it the client gets 504. A body of known length must
 	// arrive at 1 KiB a second at least, on the average of Guard.BodyTime (408). Answers without a

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpidem"
@@ -31,6 +32,12 @@ func (g *Gateway) writeRefusal(w http.ResponseWriter, r *http.Request, err error
 
 // admitAttempt is the Admit hook of the middleware. A key that is known is not counted.
 func (g *Gateway) admitAttempt(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
+	if err := g.history.requireHistory(r.Context()); err != nil {
+		return nil, httpidem.NewProblem(retrysafe.CodeOf(err).String(), err).WithRetryAfter(time.Second)
+	}
+	if g.addressLimiter == nil {
+		return nil, nil
+	}
 	counted, wait := g.addressLimiter.countAttempt(g.clientAddress(r))
 	if wait > 0 {
 		p := httpidem.NewProblem("too-many-keys", retrysafe.ErrTooManyKeys).WithRetryAfter(wait)

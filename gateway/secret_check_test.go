@@ -78,6 +78,7 @@ func TestSecretAtTheStart(t *testing.T) {
 	for _, secret := range []string{otherSecret, ""} {
 		assert.ErrorIs(t, newAwayShop(t, secret, store).g.CheckSecret(t.Context()), retrysafe.ErrSecretChanged, "one with another secret")
 	}
+	assert.Equal(t, told(t, first.base, "POST", "k", "x"), "201", "a request, which looks whether the store went back")
 	before := first.store.Calls("lookup")
 	for i := range 5 {
 		assert.Equal(t, told(t, first.base, "POST", fmt.Sprint("k-", i), "x"), "201", "a request")

@@ -53,6 +53,7 @@ type file struct {
 	Delay          duration        `yaml:"drain_delay" default:"none" doc:"how long new requests are accepted after /readyz reports the shutdown"`
 	Tokens         tokenOptions    `yaml:"tokens" default:"below" doc:"the one-time tokens of routes with key: token"`
 	Upgrades       []string        `yaml:"upgrades" default:"websocket" doc:"further protocols that a connection may be switched to; what goes over it then is not looked at"`
+	ServeRestored  bool            `yaml:"serve_restored" default:"false" doc:"true: new keys run also after the store went back to an older state (a backup was restored); false: they meet 503 until an operator accepts that"`
 	KeyHeader      headerList      `yaml:"key_header" default:"Idempotency-Key" doc:"header of the key, or a list: of several the first that is present"`
 	Defaults       settings        `yaml:"defaults" default:"below" doc:"settings of requests that no route matches, inherited by routes"`
 	Routes         []routeOptions  `yaml:"routes" default:"none" doc:"what differs; the first that matches counts"`

@@ -37,6 +37,7 @@ func (c *Config) Options() (*gateway.Options, retrysafe.Policy, error) {
 		TimeoutAnswer:  c.file.Defaults.TimeoutAnswer.d,
 		ClientTime:     c.file.Limits.ClientTime.d,
 		QuietTime:      c.file.Limits.QuietTime.d,
+		ServeRestored:  c.file.ServeRestored,
 		TrustedProxies: c.file.TrustedProxies,
 	}
 	c.file.Defaults.Rate.configureGuard(&o.Guard, "", c.file.TrustedProxies)

@@ -42,6 +42,7 @@ func Sentinels() []Case {
 		{"ErrNotFound", retrysafe.ErrNotFound},
 		{"ErrFenceChanged", retrysafe.ErrFenceChanged},
 		{"ErrSecretChanged", retrysafe.ErrSecretChanged},
+		{"ErrStoreWentBack", retrysafe.ErrStoreWentBack},
 		{"ErrTooLate", retrysafe.ErrTooLate},
 		{"ErrInTransaction", retrysafe.ErrInTransaction},
 		{"ErrTxEnded", retrysafe.ErrTxEnded},

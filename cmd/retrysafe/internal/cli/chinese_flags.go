@@ -137,7 +137,7 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 	"why, for the audit log; required without --dry-run":                                                                           "原因，写入审计日志；没有 --dry-run 时必填",
 	"the service has no RETRYSAFE_SECRET; needed by resolve, release and show --reveal on Redis, PostgreSQL and MySQL without one": "服务没有 RETRYSAFE_SECRET；在 Redis、PostgreSQL 和 MySQL 上没有它时，resolve、release 和 show --reveal 需要这个命令行选项",
 	"only this namespace": "仅限这个命名空间",
-	"only this layer; those of retrysafe: gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret data-key": "仅限这一层；retrysafe 的层有：gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret data-key",
+	"only this layer; those of retrysafe: gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret mark data-key": "仅限这一层；retrysafe 的层有：gw http rpc mcp mcp-derived nginx fn tx mq callback token sig ids map audit secret mark data-key",
 	`only this operation, for example "POST /orders"`:                        `仅限这个操作，例如 "POST /orders"`,
 	"only this state: issued in-progress in-doubt completed failed released": "仅限这个状态：issued in-progress in-doubt completed failed released",
 	"only records in doubt":                               "仅限存疑的记录",

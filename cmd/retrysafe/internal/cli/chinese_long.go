@@ -151,10 +151,10 @@ was left, and neither --operation nor --layer left any out. Copies of the record
 
 	`keys reads the records of a store. A key can be a secret, so it is shown as a hash of 16 digits, keyed by
 RETRYSAFE_SECRET. Set that to the value of the gateway. show, release and resolve accept the hash, the key
-that the client sent, or the whole text of the record's key. list leaves out the audit log and the
-check value of the secret, unless --layer is audit or secret.`: `keys 读取存储里的记录。键可能是机密，所以显示为 16 位的哈希，它以 RETRYSAFE_SECRET 为密钥；
+that the client sent, or the whole text of the record's key. list leaves out the audit log, the
+check value of the secret and the marks of the store, unless --layer is audit, secret or mark.`: `keys 读取存储里的记录。键可能是机密，所以显示为 16 位的哈希，它以 RETRYSAFE_SECRET 为密钥；
 请设成网关的值。show、release 和 resolve 接受哈希、客户端发送的键，或记录的键的完整文本。
-list 不列出审计日志和 secret 的校验值，除非 --layer 是 audit 或 secret。`,
+list 不列出审计日志、secret 的校验值和存储的标记，除非 --layer 是 audit、secret 或 mark。`,
 
 	// keysshow
 	`show shows one record. With --reveal it also shows the key, the tenant, the last error and the answer. That is written
@@ -240,6 +240,18 @@ nothing. Processes keep data keys in memory for at most seal.cache, 5 minutes by
 	`The audit log of the namespace gets an entry first, with a hash of the tenant. The log has a data key of its own, so it
 stays readable.`: `在销毁之前，先写入这个命名空间的审计日志，条目里是租户的哈希。审计日志有自己的数据密钥，所以仍然可读。`,
 
+	// restore
+	`restore works on the marks that gateways leave in their store every few seconds. From them a gateway that runs learns that
+the store went back to an older state, for example because a backup was restored. It refuses new keys then, since they
+may have run before.`: `restore 处理网关每隔几秒在存储里留下的标记。正在运行的网关由它们得知，存储回到了较早的状态，例如恢复了一份备份。
+这时它拒绝新的键，因为它们可能已经执行过。`,
+	`check shows the marks of the namespace, and writes nothing. It exits with 0 if the store did not go back, with 1 if it
+went back and no operator has accepted that, or if the store does not answer, and with 2 for a wrong call.`: `check 显示命名空间的标记，什么也不写。存储没有回退，退出码是 0；存储回退而运维人员还没有接受，或者存储没有响应，退出码是 1；
+调用有误，退出码是 2。`,
+	`accept ends the refusal of new keys. What the store has forgotten runs again when its clients repeat it, so first find
+out what was done in that time, or wait until no client repeats it any more. Gateways that run notice it within
+seconds. The audit log of the namespace gets an entry first.`: `accept 结束对新的键的拒绝。存储忘掉的请求，客户端重试时会再执行一次，所以请先查清那段时间里做了什么，或者等到不再有客户端重试。
+正在运行的网关在几秒之内得知。在此之前，先写入这个命名空间的审计日志。`,
 	// secret
 	`secret works on the check value that a gateway keeps in its store, one for each namespace. From it every gateway and
 command learns whether its RETRYSAFE_SECRET is the one that the store was used with. The secret itself is not stored.`: `secret 处理网关保存在存储里的校验值，每个命名空间一个。每个网关和命令由它得知，自己的 RETRYSAFE_SECRET

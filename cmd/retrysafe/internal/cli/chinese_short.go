@@ -65,6 +65,10 @@ var chineseShort = map[string]string{ //nolint:gosec // help, no credentials
 	"Encrypt all data keys with the current master key":   "用当前主密钥加密所有数据密钥",
 	"Destroy a tenant's data key, and so all its answers": "销毁一个租户的数据密钥，从而销毁它的全部响应",
 
+	// restore
+	"See whether a store went back to an older state, and accept it": "查看存储是否回到了较早的状态，并予以接受",
+	"Show whether the store of a namespace went back":                "显示一个命名空间的存储是否回退",
+	"Run new keys again after the store went back":                   "存储回退之后，让新的键重新执行",
 	// secret
 	"Check the secret of a store, or replace it":                  "检查存储的 secret，或更换它",
 	"Check whether RETRYSAFE_SECRET is the secret of a namespace": "检查 RETRYSAFE_SECRET 是不是一个命名空间的 secret",

@@ -47,8 +47,8 @@ func keysCommand() *cobra.Command {
 		Short: "List the records of a store, and resolve those in doubt",
 		Long: "keys reads the records of a store. A key can be a secret, so it is shown as a hash of 16 digits, keyed by\n" +
 			"RETRYSAFE_SECRET. Set that to the value of the gateway. show, release and resolve accept the hash, the key\n" +
-			"that the client sent, or the whole text of the record's key. list leaves out the audit log and the\n" +
-			"check value of the secret, unless --layer is audit or secret.",
+			"that the client sent, or the whole text of the record's key. list leaves out the audit log, the\n" +
+			"check value of the secret and the marks of the store, unless --layer is audit, secret or mark.",
 	}
 	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")

@@ -11,11 +11,11 @@ import (
 
 // layers are the layers of this project, those of the code. docs/formats.md and the comment of
 // retrysafe.Engine.Layer list the same. A program may use others.
-var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map", "audit", "secret", "data-key"}
+var layers = []string{"gw", "http", "rpc", "mcp", "mcp-derived", "nginx", "fn", "tx", "mq", "callback", "token", "sig", "ids", "map", "audit", "secret", "mark", "data-key"}
 
-// isReserved reports whether a layer has no calls: the audit log, and the check value of the
-// secret.
-func isReserved(layer string) bool { return layer == "audit" || layer == "secret" }
+// isReserved reports whether a layer has no calls: the audit log, the check value of the secret,
+// and the marks of the store.
+func isReserved(layer string) bool { return layer == "audit" || layer == "secret" || layer == "mark" }
 
 // checkLayer returns an error if the layer is unknown and no record has it. A known layer, or one
 // that a record has, may have nothing to list.

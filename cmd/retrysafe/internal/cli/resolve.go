@@ -147,7 +147,7 @@ func (f *keysFlags) resolveRecord(c *cobra.Command, name string, r *resolveFlags
 		return &usageError{fmt.Errorf("--status makes an HTTP answer, and this record is of layer %s; leave it out", layer)}
 	}
 	if isReserved(rec.Key.Layer) {
-		return &usageError{errors.New("entries of the audit log and the check value of the secret are never resolved")}
+		return &usageError{errors.New("entries of the audit log, the check value of the secret and the marks of the store are never resolved")}
 	}
 	return r.resolveAudited(c, s, d, &rec, res)
 }

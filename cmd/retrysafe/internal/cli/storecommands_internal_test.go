@@ -39,6 +39,7 @@ var storeCommands = map[string]string{
 	"dlq list": letters, "dlq show": letters, "dlq redrive": letters, "dlq discard": letters, "dlq run": letters,
 	"bench store": makes, "demo": makes, "capacity": none,
 	"console": other, "gateway": other, "ids serve": other, "migrate": other, "secret check": other, "secret replace": other,
+	"restore check": other, "restore accept": other,
 	"keys": other, "dlq": other, // they print their help
 }
 

@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storemark"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
+)
+
+// StoreHistory returns what the marks of a namespace tell, and writes nothing. LostUntil is zero
+// unless the store went back to an older state, and no operator has accepted that. Without any mark
+// it is the zero value: no process of the namespace has called [retrysafe.Engine.MarkStore].
+func (d *Records) StoreHistory(ctx context.Context, namespace string) (retrysafe.StoreHistory, error) {
+	_, h, err := d.readMarks(ctx, namespace)
+	return retrysafe.StoreHistory{Marks: h.Count, Last: h.Last().Time(), LostFrom: h.BackTo.Time(), LostUntil: h.Lost.Time()}, err
+}
+
+func (d *Records) readMarks(ctx context.Context, namespace string) (storeapi.Record, storemark.History, error) {
+	rec, err := d.store.Lookup(ctx, storemark.Key(namespace))
+	if err != nil {
+		return rec, storemark.History{}, err
+	}
+	h, err := storemark.Read(&rec)
+	return rec, h, err
+}
+
+// acceptTries is how often AcceptRestore begins again after a lost reply or a mark of a process.
+const acceptTries = 20
+
+// AcceptRestore accepts that the store of a namespace went back to an older state. Its processes
+// run new keys again within seconds; a retry of a request whose record is gone runs again. It
+// changes nothing if the store did not go back.
+func (d *Records) AcceptRestore(ctx context.Context, namespace string) error {
+	for range acceptTries {
+		rec, h, err := d.readMarks(ctx, namespace)
+		if err != nil || h.Lost == 0 {
+			return err
+		}
+		next := h.Accept(time.Now())
+		// After an error the next round finds out whether it was written.
+		_, _ = d.store.Acquire(ctx, next.Write(&rec, namespace, newOwner()))
+	}
+	return errors.New("it was not accepted that the store went back: the store did not answer, or others change its marks; run the command again")
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/admin"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
+)
+
+// restoreFlags are the flags of the restore commands.
+type restoreFlags struct {
+	keysFlags
+
+	operator operator
+}
+
+func restoreCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "restore", RunE: onlySubcommands,
+		Short: "See whether a store went back to an older state, and accept it",
+		Long: "restore works on the marks that gateways leave in their store every few seconds. From them a gateway that runs learns that\n" +
+			"the store went back to an older state, for example because a backup was restored. It refuses new keys then, since they\n" +
+			"may have run before.",
+	}
+	c.AddCommand(restoreCheckCommand(), restoreAcceptCommand())
+	return c
+}
+
+func (f *restoreFlags) addCommonFlags(c *cobra.Command) {
+	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "the namespace of the service; required on Redis, PostgreSQL and MySQL, otherwise the default is app")
+}
+
+func restoreCheckCommand() *cobra.Command {
+	var f restoreFlags
+	c := &cobra.Command{
+		Use: "check", Args: cobra.NoArgs, Short: "Show whether the store of a namespace went back",
+		Long: "check shows the marks of the namespace, and writes nothing. It exits with 0 if the store did not go back, with 1 if it\n" +
+			"went back and no operator has accepted that, or if the store does not answer, and with 2 for a wrong call.",
+		RunE: func(c *cobra.Command, _ []string) error { return f.checkHistory(c) },
+	}
+	f.addCommonFlags(c)
+	return c
+}
+
+func restoreAcceptCommand() *cobra.Command {
+	var f restoreFlags
+	c := &cobra.Command{
+		Use: "accept --reason TEXT", Args: cobra.NoArgs, Short: "Run new keys again after the store went back",
+		Long: "accept ends the refusal of new keys. What the store has forgotten runs again when its clients repeat it, so first find\n" +
+			"out what was done in that time, or wait until no client repeats it any more. Gateways that run notice it within\n" +
+			"seconds. The audit log of the namespace gets an entry first.",
+		RunE: func(c *cobra.Command, _ []string) error { return f.acceptHistory(c) },
+	}
+	f.addCommonFlags(c)
+	f.operator.addFlags(c, "why, for the audit log; required")
+	f.seal.addTo(c.Flags())
+	return c
+}
+
+// openNamespace opens the store of the namespace.
+func (f *restoreFlags) openNamespace(c *cobra.Command) (storeapi.Store, *admin.Records, func() error, error) {
+	if err := needsNamespace(f.store, f.namespace); err != nil {
+		return nil, nil, nil, &usageError{err}
+	}
+	f.namespace = cmp.Or(f.namespace, "app")
+	return f.openRecords(c)
+}
+
+// lostTime says what may be gone.
+func lostTime(h *retrysafe.StoreHistory) string {
+	return fmt.Sprintf("what was recorded from %s to %s may be gone", h.LostFrom.UTC().Format(time.RFC3339), h.LostUntil.UTC().Format(time.RFC3339))
+}
+
+func (f *restoreFlags) checkHistory(c *cobra.Command) (err error) {
+	_, d, closeStore, err := f.openNamespace(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	h, err := d.StoreHistory(c.Context(), f.namespace)
+	switch {
+	case err != nil:
+		return err
+	case h.Marks == 0:
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s has no marks: no gateway of this version has run on it\n", Printable(f.namespace))
+	case h.LostUntil.IsZero():
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s did not go back: %d marks, the last at %s\n", Printable(f.namespace), h.Marks, h.Last.UTC().Format(time.RFC3339))
+	default:
+		return fmt.Errorf("namespace %s went back to an older state: %s", Printable(f.namespace), lostTime(&h))
+	}
+	return nil
+}
+
+func (f *restoreFlags) acceptHistory(c *cobra.Command) (err error) {
+	if err := f.operator.validate(true); err != nil {
+		return err
+	}
+	s, d, closeStore, err := f.openNamespace(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	h, err := d.StoreHistory(c.Context(), f.namespace)
+	if err != nil {
+		return err
+	}
+	if h.LostUntil.IsZero() {
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s did not go back, as far as a process has noticed; nothing was changed\n", Printable(f.namespace))
+		return nil
+	}
+	err = auditLog(s, f.namespace).Do(c.Context(), f.operator.entry("accept-restore", "namespace "+f.namespace, lostTime(&h)), func() error {
+		return d.AcceptRestore(c.Context(), f.namespace)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "namespace %s: %s. New keys run again within seconds, also those that ran in that time.\n", Printable(f.namespace), lostTime(&h))
+	return nil
+}
