@@ -25,7 +25,7 @@ type steppedClient struct {
 	has         bool
 	offset      int64
 	oldest, end int64
-	removed     int64 // the broker says that the queue begins at oldest, and passes over those before removed
+	removed     int64 // before it the broker passes over messages
 	asked       int64 // what CurrentOffset says
 }
 

@@ -133,7 +133,7 @@ func (s *Source) Receive(ctx context.Context) (mqidem.Delivery, error) {
 			return nil, mqidem.ErrSourceClosed
 		}
 		d, at, changed := s.takeRecord()
-		if taken, ok := d.(*delivery); ok { // not under the lock: the body may have to be decompressed
+		if taken, ok := d.(*delivery); ok { // outside the lock: it may decompress a body
 			taken.message = taken.record.readMessage()
 		}
 		if d != nil {
