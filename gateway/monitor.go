@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/version"
@@ -259,7 +260,45 @@ func (m *Monitor) WatchServer(s *Server) {
 	)
 }
 
-// Handler returns a handler that serves the metrics.
+// Handler returns a handler that serves the metrics. Requests that come while they are read share
+// one reading, since it waits for a store that does not answer. A client has 30 s to read the
+// answer.
 func (m *Monitor) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	serve := promhttp.HandlerFor(&sharedGatherer{from: m.registry}, promhttp.HandlerOpts{MaxRequestsInFlight: 100})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// a writer that has no deadline is none of a server
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
+		serve.ServeHTTP(w, r)
+	})
+}
+
+// sharedGatherer reads metrics for all that ask while it reads.
+type sharedGatherer struct {
+	from    prometheus.Gatherer
+	mu      sync.Mutex
+	running *reading
+}
+
+// reading is one reading of the metrics. The fields are set when done is closed.
+type reading struct {
+	done    chan struct{}
+	metrics []*dto.MetricFamily
+	err     error
+}
+
+func (g *sharedGatherer) Gather() ([]*dto.MetricFamily, error) {
+	g.mu.Lock()
+	now := g.running
+	if now == nil {
+		now = &reading{done: make(chan struct{})}
+		g.running = now
+		g.mu.Unlock()
+		now.metrics, now.err = g.from.Gather()
+		g.mu.Lock()
+		g.running = nil
+		close(now.done)
+	}
+	g.mu.Unlock()
+	<-now.done
+	return now.metrics, now.err
 }

@@ -265,12 +265,12 @@ func awaitTopics(ctx context.Context, cl *kgo.Client, topics ...string) error {
 // a leader in its metadata before it does, and until then it answers that there is no such topic.
 func awaitLeaders(ctx context.Context, cl *kgo.Client, name string) error {
 	for {
-		topic, err := requestTopic(ctx, cl, name)
-		if err == nil {
-			_, err = listOffsets(ctx, cl, topic, newestOffset)
-		}
-		if _, answered := errors.AsType[*kerr.Error](err); !answered {
-			return err
+		err := askLeaders(ctx, cl, name)
+		if answer, answered := errors.AsType[*kerr.Error](err); !answered || !answer.Retriable {
+			if answered {
+				return err
+			}
+			return ctx.Err()
 		}
 		if backoff.Pause(ctx, 20*time.Millisecond) != nil {
 			return err
@@ -278,9 +278,24 @@ func awaitLeaders(ctx context.Context, cl *kgo.Client, name string) error {
 	}
 }
 
+// longestAsk is how long Create waits for one answer, so that a broker that hangs does not hold it
+// up.
+const longestAsk = 2 * time.Second
+
+// askLeaders returns the first error that a leader of the topic has.
+func askLeaders(ctx context.Context, cl *kgo.Client, name string) error {
+	ctx, end := context.WithTimeout(ctx, longestAsk)
+	defer end()
+	topic, err := requestTopic(ctx, cl, name)
+	if err == nil {
+		_, err = listOffsets(ctx, cl, topic, newestOffset)
+	}
+	return err
+}
+
 // askForTopics returns the first error that a broker has for the topics.
 func askForTopics(ctx context.Context, b *kgo.Broker, req *kmsg.MetadataRequest) error {
-	ctx, end := context.WithTimeout(ctx, 2*time.Second) // a broker that hangs is not waited for
+	ctx, end := context.WithTimeout(ctx, longestAsk)
 	defer end()
 	answer, err := b.Request(ctx, req)
 	resp, ok := answer.(*kmsg.MetadataResponse)

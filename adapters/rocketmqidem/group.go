@@ -42,8 +42,8 @@ type groupClient struct {
 	reads     *sync.Map
 	rebalance func()
 	shares    *shares
-	// held returns the queues that the client has, and the group's offset; below 0 there is none, or
-	// the client could not read it
+	// held returns the queues that the client has, and the group's offset. Below 0 there is none,
+	// or the client could not read it.
 	held func() map[primitive.MessageQueue]int64
 }
 

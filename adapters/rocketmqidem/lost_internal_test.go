@@ -89,7 +89,7 @@ func openStepped(t *testing.T, c *steppedClient) (s *Source, change func(func())
 		c.mu.Lock()
 		f()
 		c.mu.Unlock()
-		time.Sleep(5 * time.Second)
+		_ = backoff.Pause(t.Context(), 5*time.Second)
 		synctest.Wait()
 		for {
 			d, _, _ := s.takeRecord()

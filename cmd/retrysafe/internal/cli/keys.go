@@ -126,20 +126,22 @@ func (f *keysFlags) listRequest() (req storeapi.ListRequest, err error) {
 }
 
 // eachRecord calls see with the records that a store selects by req, until see returns false.
-// During a long walk it reports progress on errOut.
-func (f *keysFlags) eachRecord(ctx context.Context, d *admin.Records, req storeapi.ListRequest, errOut io.Writer, see func(*retrysafe.Record) bool) error {
+// During a long walk it reports progress on errOut. unreadable is the number of records that this
+// build cannot read.
+func (f *keysFlags) eachRecord(ctx context.Context, d *admin.Records, req storeapi.ListRequest, errOut io.Writer, see func(*retrysafe.Record) bool) (unreadable int, err error) {
 	read, progress := 0, reportProgress(errOut)
-	err := d.Each(ctx, req, see, func(page *storeapi.Page) {
+	err = d.Each(ctx, req, see, func(page *storeapi.Page) {
 		read += page.Read
 		progress(read)
+		unreadable += len(page.Unreadable)
 		for _, u := range page.Unreadable {
 			fmt.Fprintf(errOut, "a record of layer %q and operation %q cannot be read by this build, and is left out: %s\n", u.Key.Layer, u.Key.Operation, Printable(u.Err.Error()))
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("keys: %w", err)
+		return unreadable, fmt.Errorf("keys: %w", err)
 	}
-	return nil
+	return unreadable, nil
 }
 
 // recordLine is a record in a list.
@@ -222,7 +224,7 @@ func (f *keysFlags) printList(c *cobra.Command, s storeapi.Store, d *admin.Recor
 	}
 	n := 0
 	var failed error
-	err := f.eachRecord(c.Context(), d, sel.ListRequest, c.ErrOrStderr(), func(rec *retrysafe.Record) bool {
+	_, err := f.eachRecord(c.Context(), d, sel.ListRequest, c.ErrOrStderr(), func(rec *retrysafe.Record) bool {
 		if isReserved(rec.Key.Layer) && f.layer != rec.Key.Layer {
 			return true // the console shows the log
 		}

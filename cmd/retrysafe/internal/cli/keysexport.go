@@ -147,9 +147,9 @@ func (f *keysFlags) selectCaller(c *cobra.Command, d *admin.Records) (sel admin.
 }
 
 // eachOfCaller calls do with each record of a caller, with its answer, until do returns an error.
-func (f *keysFlags) eachOfCaller(c *cobra.Command, d *admin.Records, sel *admin.Selection, do func(*retrysafe.Record) error) error {
+func (f *keysFlags) eachOfCaller(c *cobra.Command, d *admin.Records, sel *admin.Selection, do func(*retrysafe.Record) error) (unreadable int, err error) {
 	var failed error
-	err := f.eachRecord(c.Context(), d, sel.ListRequest, c.ErrOrStderr(), func(listed *retrysafe.Record) bool {
+	unreadable, err = f.eachRecord(c.Context(), d, sel.ListRequest, c.ErrOrStderr(), func(listed *retrysafe.Record) bool {
 		if isReserved(listed.Key.Layer) || !sel.Selects(listed) {
 			return true
 		}
@@ -162,7 +162,7 @@ func (f *keysFlags) eachOfCaller(c *cobra.Command, d *admin.Records, sel *admin.
 		}
 		return failed == nil
 	})
-	return errors.Join(err, failed)
+	return unreadable, errors.Join(err, failed)
 }
 
 func (f *keysFlags) exportUser(c *cobra.Command, who *operator) (err error) {
@@ -185,7 +185,7 @@ func (f *keysFlags) exportUser(c *cobra.Command, who *operator) (err error) {
 	out := json.NewEncoder(c.OutOrStdout())
 	out.SetEscapeHTML(false)
 	n, sealed := 0, 0
-	err = f.eachOfCaller(c, d, &sel, func(rec *retrysafe.Record) error {
+	_, err = f.eachOfCaller(c, d, &sel, func(rec *retrysafe.Record) error {
 		n++
 		if rec.Answer.Sealed() {
 			sealed++

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,11 +37,15 @@ func forgetUserCommand(f *keysFlags) *cobra.Command {
 
 // callerObject returns what stands for a caller in the audit log.
 func (f *keysFlags) callerObject(d *admin.Records, sel *admin.Selection) string {
-	name := f.tenant
-	if len(sel.Tenants) > 0 {
-		name = sel.Tenants[0]
+	names := sel.Tenants
+	if len(names) == 0 {
+		names = []string{f.tenant}
 	}
-	return "tenant " + tenantHash(d, sealstore.Tenant{Namespace: f.namespace, Name: name})
+	var hashes []string
+	for _, name := range names {
+		hashes = append(hashes, tenantHash(d, sealstore.Tenant{Namespace: f.namespace, Name: name}))
+	}
+	return "tenant " + strings.Join(hashes, ", ")
 }
 
 // forgetting counts what a forget does.
@@ -86,7 +91,7 @@ func adviceFor(rec *retrysafe.Record) string {
 	case rec.InDoubt():
 		return "resolve it with keys resolve"
 	case rec.State == retrysafe.StateReleased, rec.State == retrysafe.StateIssued:
-		return "nothing was done, and it expires by itself"
+		return "it may run again until it expires by itself"
 	}
 	return "wait until its attempt ends"
 }
@@ -123,7 +128,7 @@ func (f *keysFlags) forgetUser(c *cobra.Command, who *operator, dryRun bool) (er
 	}
 	g := &forgetting{c: c, d: d, dryRun: dryRun, tenants: make(map[string]bool)}
 	if dryRun {
-		if err := f.eachOfCaller(c, d, &sel, g.see); err != nil {
+		if err := g.seeAll(f, &sel); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%d records would be forgotten, %d were before, %d would be left; nothing was changed\n", g.forgotten, g.before, g.left)
@@ -133,11 +138,11 @@ func (f *keysFlags) forgetUser(c *cobra.Command, who *operator, dryRun bool) (er
 	if err != nil {
 		return err
 	}
-	err = f.eachOfCaller(c, d, &sel, g.see)
+	err = g.seeAll(f, &sel)
 	counts := fmt.Sprintf("%d records forgotten, %d before, %d left", g.forgotten, g.before, g.left)
 	fmt.Fprintln(c.OutOrStdout(), counts)
 	if err == nil {
-		err = g.destroyKeys(s, f)
+		err = g.destroyKeys(s, f, &sel)
 	}
 	if err = begun.End(c.Context(), counts, err); err == nil {
 		err = g.sayNothingFound(f, &sel)
@@ -145,9 +150,25 @@ func (f *keysFlags) forgetUser(c *cobra.Command, who *operator, dryRun bool) (er
 	return err
 }
 
+// seeAll forgets the records of the caller. One that this build cannot read is left.
+func (g *forgetting) seeAll(f *keysFlags, sel *admin.Selection) error {
+	unreadable, err := f.eachOfCaller(g.c, g.d, sel, g.see)
+	g.left += unreadable
+	return err
+}
+
+// hasNewRecords reports whether the caller has got records that seeAll did not see.
+func (g *forgetting) hasNewRecords(f *keysFlags, sel *admin.Selection) (found bool, err error) {
+	unreadable, err := f.eachOfCaller(g.c, g.d, sel, func(rec *retrysafe.Record) error {
+		found = found || !rec.State.Finished() || !isForgotten(rec)
+		return nil
+	})
+	return found || unreadable > 0, err
+}
+
 // destroyKeys destroys the data keys of the caller, if the store is sealed and nothing was left
 // that needs them.
-func (g *forgetting) destroyKeys(s storeapi.Store, f *keysFlags) error {
+func (g *forgetting) destroyKeys(s storeapi.Store, f *keysFlags, sel *admin.Selection) error {
 	sealed, ok := s.(*sealstore.Store)
 	switch {
 	case !ok:
@@ -158,6 +179,12 @@ func (g *forgetting) destroyKeys(s storeapi.Store, f *keysFlags) error {
 	case g.left > 0:
 		fmt.Fprintln(g.c.OutOrStdout(), "the data key of the caller stays: the records that were left need it")
 		return nil
+	}
+	if found, err := g.hasNewRecords(f, sel); err != nil || found {
+		if found {
+			fmt.Fprintln(g.c.OutOrStdout(), "the data key of the caller stays: the caller has made requests meanwhile; repeat the command")
+		}
+		return err
 	}
 	for tenant := range g.tenants {
 		switch err := sealed.Forget(g.c.Context(), sealstore.Tenant{Namespace: f.namespace, Name: tenant}); {

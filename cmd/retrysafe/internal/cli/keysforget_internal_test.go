@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/admin"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sealstore"
 	"github.com/retrysafe/retrysafe/stores/storeapi"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
@@ -48,7 +50,7 @@ func TestForgetWhatChanges(t *testing.T) {
 		c.SetErr(&out)
 		g := &forgetting{c: c, d: d, tenants: make(map[string]bool)}
 		sel := admin.Selection{ListRequest: storeapi.ListRequest{Namespace: "app", Tenant: "ann"}}
-		err := f.eachOfCaller(c, d, &sel, g.see)
+		err := g.seeAll(f, &sel)
 		return g, out.String(), err
 	}
 	change = func(string, int) storetest.Fault { return storetest.LoseReply }
@@ -95,5 +97,82 @@ func TestMoments(t *testing.T) {
 	for _, text := range []string{"-5m", "14:30", "yesterday", "2026-13-01"} {
 		_, err := parseMoment(text, now)
 		assert.True(t, err != nil, "%q is accepted", text)
+	}
+}
+
+// listedStore is a store whose pages a test changes.
+type listedStore struct {
+	*memstore.Store
+	change func(*storeapi.Page)
+}
+
+func (s *listedStore) List(ctx context.Context, req storeapi.ListRequest) (storeapi.Page, error) {
+	page, err := s.Store.List(ctx, req)
+	s.change(&page)
+	return page, err
+}
+
+// TestForgetKeepsTheDataKey: the data key is destroyed only when no record of the caller needs it.
+func TestForgetKeepsTheDataKey(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flags keysFlags
+		page  func(*storeapi.Page, func(id string))
+		said  string
+	}{
+		"nothing is left":           {said: "is destroyed"},
+		"an operation was selected": {flags: keysFlags{operation: "POST /payments"}, said: "were not selected may need it"},
+		"a time was selected":       {flags: keysFlags{since: "1h"}, said: "were not selected may need it"},
+		"a record is of a newer version": {
+			page: func(page *storeapi.Page, _ func(string)) {
+				page.Unreadable = append(page.Unreadable, storeapi.Unreadable{Err: errors.New("it is of a newer version")})
+			}, said: "were left need it",
+		},
+		"a request comes meanwhile": {page: func(_ *storeapi.Page, pay func(string)) { pay("order-2") }, said: "has made requests meanwhile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := sealstore.NewKeyFile("first")
+			assert.NoError(t, err, "keys")
+			ring, err := sealstore.ParseRing(text)
+			assert.NoError(t, err, "ring")
+			listed := &listedStore{Store: memstore.New(nil), change: func(*storeapi.Page) {}}
+			s := sealstore.New(listed, ring, nil)
+			e := retrysafe.New(s, &retrysafe.Options{Namespace: "app", Sweep: -1}).Layer("gw")
+			pay := func(id string) {
+				a, first, err := e.Begin(t.Context(), retrysafe.Key{Tenant: "ann", Operation: "POST /payments", ID: id})
+				assert.NoError(t, err, "begin")
+				if first == nil {
+					assert.NoError(t, a.Complete(t.Context(), retrysafe.Answer{Codec: "json", Body: []byte("17"), Kept: true}), "complete")
+				}
+			}
+			pay("order-1")
+			if test.page != nil {
+				listed.change = func(page *storeapi.Page) {
+					listed.change = func(*storeapi.Page) {}
+					test.page(page, pay)
+				}
+			}
+			d, err := admin.NewRecords(s, nil)
+			assert.NoError(t, err, "records")
+			var out strings.Builder
+			c := &cobra.Command{}
+			c.SetContext(t.Context())
+			c.SetOut(&out)
+			c.SetErr(&out)
+			f := &test.flags
+			f.namespace, f.tenant = "app", "ann"
+			g := &forgetting{c: c, d: d, tenants: make(map[string]bool)}
+			sel := admin.Selection{ListRequest: storeapi.ListRequest{Namespace: "app", Tenant: "ann", Operation: f.operation}}
+			assert.NoError(t, g.seeAll(f, &sel), "forget")
+			assert.NoError(t, g.destroyKeys(s, f, &sel), "destroy the keys")
+			assert.Contains(t, out.String(), test.said, "what is said")
+			if name == "nothing is left" {
+				return
+			}
+			pay("order-2")
+			rec, err := e.Lookup(t.Context(), retrysafe.Key{Tenant: "ann", Operation: "POST /payments", ID: "order-2"})
+			assert.True(t, err == nil && string(rec.Answer.Body) == "17", "the data key opens the next answer: %v, %v", rec.Answer, err)
+		})
 	}
 }

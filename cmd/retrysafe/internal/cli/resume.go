@@ -168,10 +168,10 @@ func (f *resumeFlags) listAbandoned(c *cobra.Command, s storeapi.Store, d *admin
 	if err != nil {
 		return err
 	}
-	err = f.eachRecord(c.Context(), d, req, c.ErrOrStderr(), see)
+	_, err = f.eachRecord(c.Context(), d, req, c.ErrOrStderr(), see)
 	if err == nil && failed == nil {
 		req.InDoubt, req.Asked, req.State = false, false, retrysafe.StateReleased
-		err = f.eachRecord(c.Context(), d, req, c.ErrOrStderr(), see)
+		_, err = f.eachRecord(c.Context(), d, req, c.ErrOrStderr(), see)
 	}
 	if err == nil {
 		err = f.checkLayer(c.Context(), s)
