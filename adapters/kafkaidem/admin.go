@@ -266,11 +266,11 @@ func awaitTopics(ctx context.Context, cl *kgo.Client, topics ...string) error {
 func awaitLeaders(ctx context.Context, cl *kgo.Client, name string) error {
 	for {
 		err := askLeaders(ctx, cl, name)
-		if answer, answered := errors.AsType[*kerr.Error](err); !answered || !answer.Retriable {
-			if answered {
-				return err
-			}
+		switch answer, answered := errors.AsType[*kerr.Error](err); {
+		case !answered:
 			return ctx.Err()
+		case !answer.Retriable:
+			return err
 		}
 		if backoff.Pause(ctx, 20*time.Millisecond) != nil {
 			return err

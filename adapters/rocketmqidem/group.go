@@ -42,6 +42,9 @@ type groupClient struct {
 	reads     *sync.Map
 	rebalance func()
 	shares    *shares
+	// updating is held while the share changes and while the client gets offsets, for which it may
+	// wait for a broker. So it gets none of a queue that has gone to another consumer.
+	updating sync.Mutex
 	// held returns the queues that the client has, and the group's offset. Below 0 there is none,
 	// or the client could not read it.
 	held func() map[primitive.MessageQueue]int64
@@ -52,7 +55,7 @@ type groupClient struct {
 // offset past them, gives up the queue, and gets it again after up to 20 s.
 func (c *groupClient) owned() map[primitive.MessageQueue]int64 {
 	all := c.held()
-	maps.DeleteFunc(all, func(id primitive.MessageQueue, _ int64) bool { return !c.shares.ifHas(id, func() {}) })
+	maps.DeleteFunc(all, func(id primitive.MessageQueue, _ int64) bool { return !c.shares.has(id) })
 	return all
 }
 
@@ -118,15 +121,13 @@ func (c *groupClient) allocate(group, id string, queues []*primitive.MessageQueu
 	if len(queues) == 0 {
 		return nil
 	}
-	share, added := c.shares.change(queues[0].Topic, func(before []primitive.MessageQueue) (after []primitive.MessageQueue) {
-		if len(consumers) == 0 {
-			return before
-		}
-		for _, q := range consumer.AllocateByAveragely(group, id, queues, consumers) {
-			after = append(after, *q)
-		}
-		return after
-	})
+	topic := queues[0].Topic
+	if len(consumers) > 0 {
+		c.updating.Lock()
+		c.shares.set(topic, consumer.AllocateByAveragely(group, id, queues, consumers))
+		c.updating.Unlock()
+	}
+	share, added := c.shares.ofTopic(topic)
 	var asked sync.WaitGroup
 	for _, q := range added {
 		asked.Go(func() {
@@ -142,35 +143,42 @@ func (c *groupClient) allocate(group, id string, queues []*primitive.MessageQueu
 	return got
 }
 
-// change changes the share of a topic, and returns it, with those of its queues of which it is not
-// known where they begin.
-func (s *shares) change(topic string, to func(before []primitive.MessageQueue) []primitive.MessageQueue) (share, added []primitive.MessageQueue) {
+func (s *shares) set(topic string, queues []*primitive.MessageQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share = to(s.byTopic[topic])
-	s.byTopic[topic] = share
-	maps.DeleteFunc(s.begins, func(id primitive.MessageQueue, _ int64) bool { return id.Topic == topic && !slices.Contains(share, id) })
-	for _, id := range share {
+	s.byTopic[topic] = nil
+	for _, q := range queues {
+		s.byTopic[topic] = append(s.byTopic[topic], *q)
+	}
+	maps.DeleteFunc(s.begins, func(id primitive.MessageQueue, _ int64) bool { return !slices.Contains(s.byTopic[id.Topic], id) })
+}
+
+// ofTopic returns the share of a topic, and those of its queues of which it is not known where they
+// begin.
+func (s *shares) ofTopic(topic string) (share, added []primitive.MessageQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range s.byTopic[topic] {
 		if _, known := s.begins[id]; !known {
 			added = append(added, id)
 		}
 	}
-	return slices.Clone(share), added
+	return slices.Clone(s.byTopic[topic]), added
 }
 
-// ifHas calls f if the group gives a queue to this consumer. It does not change meanwhile.
-func (s *shares) ifHas(id primitive.MessageQueue, f func()) bool {
+func (s *shares) has(id primitive.MessageQueue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	has := slices.Contains(s.byTopic[id.Topic], id)
-	if has {
-		f()
-	}
-	return has
+	return slices.Contains(s.byTopic[id.Topic], id)
 }
 
+// setBegin sets where a queue begins, as long as it is in the share.
 func (s *shares) setBegin(id primitive.MessageQueue, offset int64) {
-	s.ifHas(id, func() { s.begins[id] = offset })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.byTopic[id.Topic], id) {
+		s.begins[id] = offset
+	}
 }
 
 // begin returns where a queue begins. offset is what the client says; below 0 it knows nothing.
@@ -181,6 +189,17 @@ func (s *shares) begin(id primitive.MessageQueue, offset int64) int64 {
 		return at
 	}
 	return offset
+}
+
+// updateOffsets gives the client offsets, which it sends with the next PersistOffset.
+func (c *groupClient) updateOffsets(settled map[primitive.MessageQueue]int64) {
+	c.updating.Lock()
+	defer c.updating.Unlock()
+	for id, offset := range settled {
+		if c.shares.has(id) {
+			_ = c.pull.UpdateOffset(&id, offset) // only keeps it; always nil
+		}
+	}
 }
 
 // awaitCommits returns when the brokers have the offsets that were sent to them before, as far as
@@ -206,10 +225,9 @@ func (s *Source) watchQueues() {
 		added := false
 		for id, offset := range owned {
 			if s.queues[id] == nil {
-				offset = s.client.shares.begin(id, offset)
-				q := newQueue(id, max(0, offset))
+				q := newQueue(id, s.client.shares.begin(id, offset))
 				s.queues[id], added = q, true
-				s.tasks.Go(func() { s.readQueue(q, offset >= 0) })
+				s.tasks.Go(func() { s.readQueue(q) })
 			}
 		}
 		if added || dropped {
@@ -229,7 +247,9 @@ func (s *Source) dropQueues(owned map[primitive.MessageQueue]int64) (dropped boo
 		if _, ok := owned[id]; !ok {
 			q.lost, dropped = true, true
 			delete(s.queues, id)
-			s.client.shares.setBegin(id, q.settled)
+			if q.known {
+				s.client.shares.setBegin(id, q.settled)
+			}
 		}
 	}
 	return dropped
@@ -279,9 +299,8 @@ func (c *groupClient) pullFrom(ctx context.Context, id primitive.MessageQueue, o
 // mostPulled is how many messages are read at once. A broker gives no more by default.
 const mostPulled = 32
 
-// readQueue reads a queue until it goes to another consumer or the source is closed. known: the
-// group had an offset.
-func (s *Source) readQueue(q *queue, known bool) {
+// readQueue reads a queue until it goes to another consumer or the source is closed.
+func (s *Source) readQueue(q *queue) {
 	for failed := 0; ; {
 		offset, ok := s.awaitRoom(q)
 		if !ok {
@@ -290,12 +309,9 @@ func (s *Source) readQueue(q *queue, known bool) {
 		r, err := s.client.pullFrom(s.ctx, q.id, offset)
 		if err == nil {
 			failed = 0
-			if !known && s.findOffset(q) {
-				known = true
-				continue
+			if !s.findOffset(q) {
+				s.queueRead(q, offset, r)
 			}
-			s.queueRead(q, offset, r, known)
-			known = true
 			continue
 		}
 		failed++
@@ -308,15 +324,21 @@ func (s *Source) readQueue(q *queue, known bool) {
 }
 
 // findOffset asks again for the group's offset of a queue that seems to have none: the client also
-// says so if it did not reach the broker. It reports whether there is one.
+// says so if it did not reach the broker. It reports whether it has found one, to read from there.
 func (s *Source) findOffset(q *queue) bool {
+	s.mu.Lock()
+	known := q.known
+	s.mu.Unlock()
+	if known {
+		return false
+	}
 	offset, err := s.client.pull.CurrentOffset(&q.id)
 	if err != nil || offset < 0 {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q.settled, q.next = offset, offset
+	q.settled, q.next, q.known = offset, offset, true
 	return true
 }
 
@@ -342,17 +364,18 @@ func (s *Source) awaitRoom(q *queue) (offset int64, ok bool) {
 	return 0, false
 }
 
-// queueRead queues what was read. known: the group had settled all before the offset.
-func (s *Source) queueRead(q *queue, offset int64, r *primitive.PullResult, known bool) {
+// queueRead queues what was read.
+func (s *Source) queueRead(q *queue, offset int64, r *primitive.PullResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.lost {
 		return
 	}
 	defer s.wakeWaiters()
-	if missing := firstOffset(r) - offset; missing > 0 && known && (r.Status == primitive.PullOffsetIllegal || s.o.takesAll()) {
+	if missing := firstOffset(r) - offset; missing > 0 && q.known && (r.Status == primitive.PullOffsetIllegal || s.o.takesAll()) {
 		s.reportLost(q.id, missing)
 	}
+	q.known = true
 	if r.Status != primitive.PullOffsetIllegal {
 		q.add(r.GetMessageExts(), r.NextBeginOffset)
 		s.requestCommit()
@@ -408,11 +431,7 @@ func (s *Source) commit() {
 		settled[q.id] = q.settled
 	}
 	s.mu.Unlock()
-	for id, offset := range settled { // not under the lock: the client may wait for a broker here
-		s.client.shares.ifHas(id, func() {
-			_ = s.client.pull.UpdateOffset(&id, offset) // only keeps it; always nil
-		})
-	}
+	s.client.updateOffsets(settled) // not under the lock: the client may wait for a broker here
 	if err := s.client.pull.PersistOffset(context.Background(), s.o.Topic); err != nil && !errors.Is(err, context.Canceled) {
 		s.o.Logger.Warn("rocketmqidem: cannot commit what is settled; it is tried again", "topic", s.o.Topic, "group", s.o.Group, "error", err)
 	}

@@ -2,6 +2,7 @@ package rocketmqidem
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ type steppedClient struct {
 	oldest, end int64
 	removed     int64 // before it the broker passes over messages
 	asked       int64 // what CurrentOffset says
+	away        bool  // reads fail
 }
 
 func (*steppedClient) Start() error                                      { return nil }
@@ -52,6 +54,9 @@ func (c *steppedClient) PullFrom(ctx context.Context, _ *primitive.MessageQueue,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.away {
+		return nil, errors.New("the broker is away")
+	}
 	at := &primitive.PullResult{Status: primitive.PullNoMsgMatched, NextBeginOffset: c.end, MinOffset: c.oldest, MaxOffset: c.end}
 	if offset < c.oldest {
 		at.Status, at.NextBeginOffset = primitive.PullOffsetIllegal, c.oldest
@@ -176,5 +181,17 @@ func TestLostMessagesThatTheBrokerPassesOver(t *testing.T) {
 			s.o.Tags = ""
 			c.has, c.offset = true, 9
 		}), int64(7), "lost messages")
+	})
+}
+
+// The client gives up the queue of a new group before our first read has an answer.
+func TestNewGroupLosesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &steppedClient{asked: -1, away: true}
+		_, change := openStepped(t, c)
+		assert.Equal(t, change(func() { c.has, c.offset = true, -1 }), int64(0), "lost while the broker is away")
+		assert.Equal(t, change(func() { c.has = false }), int64(0), "lost when the queue is given up")
+		assert.Equal(t, change(func() { c.has, c.away, c.oldest, c.end, c.offset = true, false, 8, 20, 8 }), int64(0), "lost when it comes back")
 	})
 }

@@ -21,6 +21,7 @@ type queue struct {
 	bytes      int                     // of the messages that were read
 	roomMade   chan struct{}           // receives a value when more may be read
 	settled    int64                   // all messages before this offset are
+	known      bool                    // by the group, and not only because it has no offset
 	next       int64                   // the offset to read from
 }
 
@@ -52,8 +53,10 @@ const (
 	mostOpen      = 10_000  // messages from the first unsettled one
 )
 
+// newQueue returns a queue that is read from the group's offset; below 0 the group has none.
 func newQueue(id primitive.MessageQueue, offset int64) *queue {
-	return &queue{id: id, settled: offset, next: offset, roomMade: make(chan struct{}, 1)}
+	from := max(0, offset)
+	return &queue{id: id, settled: from, next: from, known: offset >= 0, roomMade: make(chan struct{}, 1)}
 }
 
 // isFull reports whether no more messages should be read.

@@ -186,9 +186,11 @@ func (s *Source) takeRecord() (d mqidem.Delivery, at time.Time, changed <-chan s
 			i++
 			continue
 		}
-		if wait := time.Until(s.dueTime(w.record)); wait > 0 && w.due.IsZero() {
-			s.postpone(q, w, wait)
-			continue
+		if w.due.IsZero() { // it does not wait in this process yet
+			if wait := time.Until(s.dueTime(w.record)); wait > 0 {
+				s.postpone(q, w, wait)
+				continue
+			}
 		}
 		s.nextStart++
 		q.heldCount++
