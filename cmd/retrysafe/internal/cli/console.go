@@ -36,7 +36,7 @@ func consoleCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.serveConsole(c) },
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	f.addStoreFlag(flags)
 	flags.StringVar(&f.namespace, "namespace", "app", "the only namespace that callers reach; without it they reach all of the store, and see app first")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8081", "address to listen on")
 	flags.StringVar(&f.tokens, "tokens", "", "file with the tokens of callers, one per line")

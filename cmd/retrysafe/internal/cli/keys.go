@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
@@ -50,7 +51,7 @@ func keysCommand() *cobra.Command {
 			"that the client sent, or the whole text of the record's key. list leaves out the audit log, the\n" +
 			"check value of the secret and the marks of the store, unless --layer is audit, secret or mark.",
 	}
-	keys.PersistentFlags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	f.addStoreFlag(keys.PersistentFlags())
 	keys.PersistentFlags().StringVar(&f.namespace, "namespace", "", "only this namespace")
 	keys.PersistentFlags().StringVar(&f.layer, "layer", "", "only this layer; those of retrysafe: "+strings.Join(layers, " "))
 	keys.PersistentFlags().BoolVar(&f.noSecret, "no-secret", false, "the service has no RETRYSAFE_SECRET; needed by resolve, release and show --reveal on Redis, PostgreSQL and MySQL without one")
@@ -108,6 +109,11 @@ func (f *keysFlags) openRecords(c *cobra.Command) (s storeapi.Store, d *admin.Re
 		return nil, nil, nil, errors.Join(err, closeStore())
 	}
 	return s, d, closeStore, nil
+}
+
+// addStoreFlag adds the flag of the commands that open a store which gateways use too.
+func (f *keysFlags) addStoreFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
 }
 
 // listRequest is what the flags select.

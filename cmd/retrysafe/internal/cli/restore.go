@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -9,16 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/admin"
-	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
-
-// restoreFlags are the flags of the restore commands.
-type restoreFlags struct {
-	keysFlags
-
-	operator operator
-}
 
 func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -32,13 +22,8 @@ func restoreCommand() *cobra.Command {
 	return c
 }
 
-func (f *restoreFlags) addCommonFlags(c *cobra.Command) {
-	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
-	c.Flags().StringVar(&f.namespace, "namespace", "", "the namespace of the service; required on Redis, PostgreSQL and MySQL, otherwise the default is app")
-}
-
 func restoreCheckCommand() *cobra.Command {
-	var f restoreFlags
+	var f namespaceFlags
 	c := &cobra.Command{
 		Use: "check", Args: cobra.NoArgs, Short: "Show whether the store of a namespace went back",
 		Long: "check shows the marks of the namespace, and writes nothing. It exits with 0 if the store did not go back, with 1 if it\n" +
@@ -50,7 +35,7 @@ func restoreCheckCommand() *cobra.Command {
 }
 
 func restoreAcceptCommand() *cobra.Command {
-	var f restoreFlags
+	var f namespaceFlags
 	c := &cobra.Command{
 		Use: "accept --reason TEXT", Args: cobra.NoArgs, Short: "Run new keys again after the store went back",
 		Long: "accept ends the refusal of new keys. What the store has forgotten runs again when its clients repeat it, so first find\n" +
@@ -64,21 +49,12 @@ func restoreAcceptCommand() *cobra.Command {
 	return c
 }
 
-// openNamespace opens the store of the namespace.
-func (f *restoreFlags) openNamespace(c *cobra.Command) (storeapi.Store, *admin.Records, func() error, error) {
-	if err := needsNamespace(f.store, f.namespace); err != nil {
-		return nil, nil, nil, &usageError{err}
-	}
-	f.namespace = cmp.Or(f.namespace, "app")
-	return f.openRecords(c)
-}
-
 // lostTime says what may be gone.
 func lostTime(h *retrysafe.StoreHistory) string {
 	return fmt.Sprintf("what was recorded from %s to %s may be gone", h.LostFrom.UTC().Format(time.RFC3339), h.LostUntil.UTC().Format(time.RFC3339))
 }
 
-func (f *restoreFlags) checkHistory(c *cobra.Command) (err error) {
+func (f *namespaceFlags) checkHistory(c *cobra.Command) (err error) {
 	_, d, closeStore, err := f.openNamespace(c)
 	if err != nil {
 		return err
@@ -98,7 +74,7 @@ func (f *restoreFlags) checkHistory(c *cobra.Command) (err error) {
 	return nil
 }
 
-func (f *restoreFlags) acceptHistory(c *cobra.Command) (err error) {
+func (f *namespaceFlags) acceptHistory(c *cobra.Command) (err error) {
 	if err := f.operator.validate(true); err != nil {
 		return err
 	}

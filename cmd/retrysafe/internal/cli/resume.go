@@ -55,7 +55,7 @@ func resumeCommand() *cobra.Command {
 			"entry cannot be written, the call does not run. The list changes nothing and has no entries.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.runResume(c) },
 	}
-	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	f.addStoreFlag(c.Flags())
 	c.Flags().StringVar(&f.namespace, "namespace", "", "only this namespace; required with --exec or --post on Redis, PostgreSQL and MySQL")
 	f.seal.addTo(c.Flags())
 	c.Flags().StringVar(&f.layer, "layer", "", `only this layer; the default with --exec or --post is fn`)

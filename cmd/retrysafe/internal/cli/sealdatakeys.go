@@ -21,7 +21,7 @@ type dataKeysFlags struct {
 }
 
 func (f *dataKeysFlags) addCommonFlags(c *cobra.Command, why string) {
-	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+	f.addStoreFlag(c.Flags())
 	f.keysFlags.seal.addTo(c.Flags())
 	f.operator.addFlags(c, why)
 }

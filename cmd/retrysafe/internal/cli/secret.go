@@ -90,8 +90,9 @@ func (f *keysFlags) findChecked(c *cobra.Command, s storeapi.Store, d *admin.Rec
 	return rec, err
 }
 
-// secretFlags are the flags of the secret commands.
-type secretFlags struct {
+// namespaceFlags are the flags of the commands that work on what a namespace keeps in its store
+// besides calls: the check value of the secret, and the marks.
+type namespaceFlags struct {
 	keysFlags
 
 	operator operator
@@ -108,13 +109,13 @@ func secretCommand() *cobra.Command {
 	return c
 }
 
-func (f *secretFlags) addCommonFlags(c *cobra.Command) {
-	c.Flags().StringVar(&f.store, "store", "sqlite:retrysafe.db", "the store, or RETRYSAFE_STORE: sqlite:PATH, redis://HOST, redis+sentinel://HOST/NAME, redis+cluster://HOST, postgres://HOST/DATABASE or mysql://HOST/DATABASE")
+func (f *namespaceFlags) addCommonFlags(c *cobra.Command) {
+	f.addStoreFlag(c.Flags())
 	c.Flags().StringVar(&f.namespace, "namespace", "", "the namespace of the service; required on Redis, PostgreSQL and MySQL, otherwise the default is app")
 }
 
 func secretCheckCommand() *cobra.Command {
-	var f secretFlags
+	var f namespaceFlags
 	c := &cobra.Command{
 		Use: "check", Args: cobra.NoArgs, Short: "Check whether RETRYSAFE_SECRET is the secret of a namespace",
 		Long: "check compares RETRYSAFE_SECRET with the check value of the namespace, and writes nothing. It exits with 0 if they\n" +
@@ -127,7 +128,7 @@ func secretCheckCommand() *cobra.Command {
 }
 
 func secretReplaceCommand() *cobra.Command {
-	var f secretFlags
+	var f namespaceFlags
 	c := &cobra.Command{
 		Use: "replace --reason TEXT", Args: cobra.NoArgs, Short: "Make RETRYSAFE_SECRET the secret of a namespace",
 		Long: "replace makes RETRYSAFE_SECRET the secret of the namespace. Callers that are known by a credential become new ones: a\n" +
@@ -145,7 +146,7 @@ func secretReplaceCommand() *cobra.Command {
 }
 
 // openNamespace opens the store of the namespace.
-func (f *secretFlags) openNamespace(c *cobra.Command) (storeapi.Store, *admin.Records, func() error, error) {
+func (f *namespaceFlags) openNamespace(c *cobra.Command) (storeapi.Store, *admin.Records, func() error, error) {
 	if err := needsNamespace(f.store, f.namespace); err != nil {
 		return nil, nil, nil, &usageError{err}
 	}
@@ -153,7 +154,7 @@ func (f *secretFlags) openNamespace(c *cobra.Command) (storeapi.Store, *admin.Re
 	return f.openRecords(c)
 }
 
-func (f *secretFlags) checkSecret(c *cobra.Command) (err error) {
+func (f *namespaceFlags) checkSecret(c *cobra.Command) (err error) {
 	_, d, closeStore, err := f.openNamespace(c)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (f *secretFlags) checkSecret(c *cobra.Command) (err error) {
 	return nil
 }
 
-func (f *secretFlags) replaceSecret(c *cobra.Command) (err error) {
+func (f *namespaceFlags) replaceSecret(c *cobra.Command) (err error) {
 	if err := f.operator.validate(true); err != nil {
 		return err
 	}
