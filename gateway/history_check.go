@@ -31,8 +31,10 @@ type historyCheck struct {
 	lookedAt atomic.Int64
 	wentBack atomic.Pointer[error] // nil: it did not
 
-	lock    chan struct{} // one look at a time
-	strange bool          // guarded by lock: the record cannot be read, which was logged
+	lock    chan struct{} // guards the rest: one look at a time
+	endedAt time.Time     // of the last look
+	err     error         // of the last look: it had no answer
+	strange bool          // the record cannot be read, which was logged
 }
 
 func newHistoryCheck(e *retrysafe.Engine, o *Options, logger *slog.Logger) *historyCheck {
@@ -48,7 +50,7 @@ func (h *historyCheck) keepLooking(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = h.markStore(ctx, false) // a store that does not answer is asked again
+			_ = h.markStore(ctx) // a store that does not answer is asked again
 		}
 	}
 }
@@ -60,7 +62,7 @@ func (h *historyCheck) requireHistory(ctx context.Context) error {
 		return nil
 	}
 	if !h.isFresh() {
-		if err := h.markStore(ctx, true); err != nil {
+		if err := h.markStore(ctx); err != nil {
 			return err
 		}
 	}
@@ -81,21 +83,30 @@ func (h *historyCheck) state() error {
 	return nil
 }
 
-// markStore leaves a mark in the store. With ifOld it does so only if the look before is too old,
-// since another request may have looked meanwhile. The error is that of a store without an answer.
-func (h *historyCheck) markStore(ctx context.Context, ifOld bool) error {
+// markStore leaves a mark in the store, or returns what a look for another request found that ended
+// meanwhile: one after the other would take too long. The error is that of a store without an
+// answer.
+func (h *historyCheck) markStore(ctx context.Context) error {
+	came := time.Now()
 	select {
 	case h.lock <- struct{}{}:
 		defer func() { <-h.lock }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if ifOld && h.isFresh() {
-		return nil
+	if h.endedAt.After(came) {
+		return h.err
 	}
 	// It is for all requests, so it does not end with this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
 	defer cancel()
+	h.err = h.readHistory(ctx)
+	h.endedAt = time.Now()
+	return h.err
+}
+
+// readHistory leaves a mark and keeps what the store says. The caller holds the lock.
+func (h *historyCheck) readHistory(ctx context.Context) error {
 	found, err := h.engine.MarkStore(ctx)
 	if errors.Is(err, retrysafe.ErrUnavailable) {
 		return err

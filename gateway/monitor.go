@@ -175,7 +175,10 @@ func (m *Monitor) setStoreHistory(h retrysafe.StoreHistory, wentBack bool) {
 		return
 	}
 	m.marks.WithLabelValues().Set(float64(h.Marks))
-	m.wentBack.Set(map[bool]float64{true: 1}[wentBack])
+	m.wentBack.Set(0)
+	if wentBack {
+		m.wentBack.Set(1)
+	}
 }
 
 func (m *Monitor) countChangedCookies(route string) {
