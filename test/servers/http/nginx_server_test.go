@@ -117,7 +117,8 @@ func (f *nginxFront) exampleConf(s nginxSetup, addr string) string {
 	return text
 }
 
-// startNginx starts nginx and waits until it listens on all of its addresses. The error contains its output.
+// startNginx starts nginx and waits until it listens on all of its addresses. The error contains
+// its output.
 func (f *nginxFront) startNginx(s nginxSetup) (string, error) {
 	t := f.t
 	t.Helper()
