@@ -217,7 +217,7 @@ func testReplicasMissing(t *testing.T, k *servertest.Kafka, q *queue) {
 	eventually(t, "the last message comes", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if dead != nil && !isStale(dead) { // it is settled, or comes again after the group has changed
+		if dead != nil && !isStale(dead) { // it is neither settled nor redelivered
 			dead = d.Dead(ctx, mqidem.Reason{Why: mqidem.DeadPoison})
 			return false
 		}
