@@ -18,7 +18,7 @@ type StoreHistory struct {
 	// Marks is how many marks the namespace has had. It becomes smaller only if the store went
 	// back.
 	Marks uint64
-	// Last is when the newest mark was made, by the clock of the process that made it.
+	// Last is when the newest mark was made, by the store's clock.
 	Last time.Time
 	// LostFrom and LostUntil are set if the store went back: what it has recorded between these
 	// two times may be gone.
@@ -28,7 +28,7 @@ type StoreHistory struct {
 // MarkStore looks whether the store went back to an older state, for example because a backup was
 // restored, and leaves a mark in it: a record of the namespace with the marks of the last minutes,
 // which never expires. Call it every few seconds while the program runs, and before the first
-// call. A mark costs one call of the store.
+// call. It costs one call of the store, and two if other programs mark it too.
 //
 // The error is [ErrStoreWentBack] if the store has no longer the mark that this engine saw last, or
 // if another process has found that. It stays until an operator accepts it
@@ -82,39 +82,39 @@ func (m *storeMarks) next(ctx context.Context, c *core) (storemark.History, erro
 	return m.seen, unreadable
 }
 
-// write writes the next mark in place of the record of the last look. If another process has
-// written one meanwhile, that is what it sees, and no further one is needed. After a lost reply the
-// next call finds what this one has written.
+// write writes the history of the store with what this engine has noticed, in place of the record
+// of the last look. It writes in each look, also if another process has just left a mark: a mark
+// that is only read may be one that the store has not confirmed, for example since a replica has
+// not answered, and a failover that drops it is no loss. A confirmed write confirms all before it.
+// After a lost reply the next call finds what this one has written.
 func (m *storeMarks) write(ctx context.Context, c *core) error {
-	found, at := m.seen, m.rec
-	if at.State == 0 {
-		rec, err := c.store.Lookup(ctx, storemark.Key(c.namespace))
-		if err != nil {
-			return err
-		}
-		at = rec
-		if found, err = storemark.Read(&rec); err != nil {
+	found := m.rec
+	if found.State == 0 {
+		var err error
+		if found, err = c.store.Lookup(ctx, storemark.Key(c.namespace)); err != nil {
 			return err
 		}
 	}
 	for {
-		next := found.Next(&m.seen, time.Now())
-		req := next.Write(&at, c.namespace, claim.NewOwner())
-		var rec Record
-		status, err := c.store.Acquire(ctx, &req, time.Now(), &rec)
+		h, err := storemark.Read(&found)
 		if err != nil {
 			return err
 		}
-		if status == storeapi.StatusAcquired {
+		if !m.rec.Expires.IsZero() && found.State == 0 && !found.Now.Before(m.rec.Expires) {
+			// it expired, as it does in a demonstration
+			m.rec, m.seen = Record{}, storemark.History{}
+		}
+		next := h.Next(&m.seen, c.store.TimeAt(time.Now()))
+		req := next.Write(&found, c.namespace, claim.NewOwner())
+		var rec Record
+		status, err := c.store.Acquire(ctx, &req, time.Now(), &rec)
+		switch {
+		case err != nil:
+			return err
+		case status == storeapi.StatusAcquired:
 			m.rec, m.seen = rec, next
 			return nil
 		}
-		if found, err = storemark.Read(&rec); err != nil {
-			return err
-		}
-		if at = rec; !found.WentBackSince(&m.seen) && rec.State != 0 {
-			m.rec, m.seen = rec, found
-			return nil
-		}
+		found = rec
 	}
 }

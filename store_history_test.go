@@ -3,8 +3,11 @@ package retrysafe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/admin"
@@ -20,7 +23,8 @@ import (
 type replacedStore struct {
 	storeapi.Store
 
-	now atomic.Pointer[memstore.Store]
+	now         atomic.Pointer[memstore.Store]
+	unconfirmed atomic.Bool // what is written has no confirmation
 }
 
 func newReplacedStore() *replacedStore {
@@ -30,7 +34,11 @@ func newReplacedStore() *replacedStore {
 }
 
 func (s *replacedStore) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
-	return s.now.Load().Acquire(ctx, req)
+	a, err := s.now.Load().Acquire(ctx, req)
+	if err == nil && a.Status == storeapi.StatusAcquired && s.unconfirmed.Load() {
+		return storeapi.Acquired{}, fmt.Errorf("%w: written, and not confirmed by a replica", storeapi.ErrUnavailable)
+	}
+	return a, err
 }
 
 func (s *replacedStore) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
@@ -52,44 +60,105 @@ func TestMarkStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newReplacedStore()
-			mark := func(e *retrysafe.Engine) retrysafe.StoreHistory {
-				h, err := e.MarkStore(ctx)
-				assert.NoError(t, err, "mark")
-				return h
-			}
-			one, other := withSecret(t, wrap(s), oneSecret), withSecret(t, wrap(s), oneSecret)
-			assert.Equal(t, mark(one).Marks, uint64(1), "the first mark")
-			for range 3 {
-				mark(other)
-				mark(one)
-			}
-			assert.True(t, mark(one).Marks >= 4, "marks")
-			before := mark(other)
-			assert.True(t, before.LostUntil.IsZero() && !before.Last.IsZero(), "history: %+v", before)
-
-			s.now.Store(memstore.New(nil))
-			late := withSecret(t, wrap(s), oneSecret)
-			mark(late) // it knows nothing of the store before
-			for range 2 {
-				for _, e := range []*retrysafe.Engine{one, late, other} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newReplacedStore()
+				mark := func(e *retrysafe.Engine) retrysafe.StoreHistory {
+					time.Sleep(5 * time.Second)
 					h, err := e.MarkStore(ctx)
-					assert.ErrorIs(t, err, retrysafe.ErrStoreWentBack, "after the restore")
-					assert.Contains(t, err.Error(), "retrysafe restore accept", "what to do")
-					assert.True(t, !h.LostUntil.Before(before.Last), "lost until %v, and the last mark was at %v", h.LostUntil, before.Last)
+					assert.NoError(t, err, "mark")
+					return h
 				}
-			}
-			desk, err := admin.NewRecords(s.now.Load(), nil)
-			assert.NoError(t, err, "desk")
-			h, err := desk.StoreHistory(ctx, "shop")
-			assert.True(t, err == nil && !h.LostUntil.IsZero(), "what an operator sees: %+v, %v", h, err)
-			assert.NoError(t, desk.AcceptRestore(ctx, "shop"), "accept")
-			assert.NoError(t, desk.AcceptRestore(ctx, "shop"), "accept once more")
-			for _, e := range []*retrysafe.Engine{other, one, late} {
-				assert.True(t, mark(e).Marks > before.Marks, "marks after it")
-			}
+				one, other := withSecret(t, wrap(s), oneSecret), withSecret(t, wrap(s), oneSecret)
+				assert.Equal(t, mark(one).Marks, uint64(1), "the first mark")
+				for range 3 {
+					mark(other)
+					mark(one)
+				}
+				assert.True(t, mark(one).Marks >= 4, "marks")
+				mark(other)
+				before := mark(one)
+				assert.True(t, before.LostUntil.IsZero() && !before.Last.IsZero(), "history: %+v", before)
+
+				s.now.Store(memstore.New(nil))
+				late := withSecret(t, wrap(s), oneSecret)
+				mark(late) // it knows nothing of the store before
+				for range 2 {
+					for _, e := range []*retrysafe.Engine{one, late, other} {
+						h, err := e.MarkStore(ctx)
+						assert.ErrorIs(t, err, retrysafe.ErrStoreWentBack, "after the restore")
+						assert.Contains(t, err.Error(), "retrysafe restore accept", "what to do")
+						assert.True(t, !h.LostUntil.Before(before.Last), "lost until %v, and the last mark was at %v", h.LostUntil, before.Last)
+					}
+				}
+				desk, err := admin.NewRecords(s.now.Load(), nil)
+				assert.NoError(t, err, "desk")
+				h, err := desk.StoreHistory(ctx, "shop")
+				assert.True(t, err == nil && !h.LostUntil.IsZero(), "what an operator sees: %+v, %v", h, err)
+				assert.NoError(t, desk.AcceptRestore(ctx, "shop"), "accept")
+				assert.NoError(t, desk.AcceptRestore(ctx, "shop"), "accept once more")
+				for _, e := range []*retrysafe.Engine{other, one, late} {
+					assert.True(t, mark(e).Marks > before.Marks, "marks after it")
+				}
+			})
 		})
 	}
+}
+
+// TestMarkThatIsNotConfirmed: a mark that the store has not confirmed may be lost by a failover.
+// That is no restore, neither for the process that wrote it nor for one that has read it.
+func TestMarkThatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		primary, replica := memstore.New(nil), memstore.New(nil)
+		s := newReplacedStore()
+		one, other := withSecret(t, s, oneSecret), withSecret(t, s, oneSecret)
+		mark := func() (unanswered int) {
+			for _, e := range []*retrysafe.Engine{one, other, one, other} {
+				time.Sleep(5 * time.Second)
+				if _, err := e.MarkStore(ctx); err != nil {
+					assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "mark")
+					unanswered++
+				}
+			}
+			return unanswered
+		}
+		s.now.Store(primary)
+		assert.Equal(t, mark(), 0, "marks without an answer")
+		key := storeapi.StoreKey{Namespace: "shop", Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}}
+		rec, err := primary.Lookup(ctx, key)
+		assert.NoError(t, err, "look up")
+		_, err = replica.Acquire(ctx, storeapi.AcquireRequest{
+			Key: key, Owner: storeapi.Owner{1}, Lease: 1, Retention: storeapi.Forever, Binding: rec.Binding,
+			Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: "mark"},
+		})
+		assert.NoError(t, err, "replicate")
+		s.unconfirmed.Store(true)
+		assert.Equal(t, mark(), 4, "marks without an answer while the replica is away")
+		s.now.Store(replica)
+		s.unconfirmed.Store(false)
+		assert.Equal(t, mark(), 0, "marks without an answer after the failover")
+	})
+}
+
+// TestMarkExpires: a record that expired, as that of a demonstration on a laptop that slept, is no
+// restore.
+func TestMarkExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New(nil)
+		_, err := s.Acquire(ctx, storeapi.AcquireRequest{
+			Key:   storeapi.StoreKey{Namespace: "shop", Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}},
+			Owner: storeapi.Owner{1}, Lease: 1, Retention: time.Hour, Binding: append([]byte{1}, make([]byte, 48)...),
+			Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: "mark"},
+		})
+		assert.NoError(t, err, "the first record")
+		e := withSecret(t, s, oneSecret)
+		for _, pause := range []time.Duration{time.Second, 50 * time.Minute, 50 * time.Minute, 2 * time.Hour, time.Second} {
+			time.Sleep(pause)
+			_, err := e.MarkStore(ctx)
+			assert.NoError(t, err, "after %v", pause)
+		}
+	})
 }
 
 // TestMarkStoreFaults: lost calls and lost replies are no restore, and a store that is away is

@@ -3,9 +3,11 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storecall"
 	"github.com/retrysafe/retrysafe/internal/storemark"
 	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
@@ -34,14 +36,19 @@ const acceptTries = 20
 // run new keys again within seconds; a retry of a request whose record is gone runs again. It
 // changes nothing if the store did not go back.
 func (d *Records) AcceptRestore(ctx context.Context, namespace string) error {
-	for range acceptTries {
+	failed := errors.New("others change its marks")
+	for try := range acceptTries {
 		rec, h, err := d.readMarks(ctx, namespace)
 		if err != nil || h.Lost == 0 {
 			return err
 		}
-		next := h.Accept(time.Now())
-		// After an error the next round finds out whether it was written.
-		_, _ = d.store.Acquire(ctx, next.Write(&rec, namespace, newOwner()))
+		next := h.Accept(rec.Now)
+		if _, err := d.store.Acquire(ctx, next.Write(&rec, namespace, newOwner())); err != nil {
+			failed = err // the next round finds out whether it was written
+		}
+		if !storecall.Pause(ctx, time.Duration(try)*10*time.Millisecond) {
+			return context.Cause(ctx)
+		}
 	}
-	return errors.New("it was not accepted that the store went back: the store did not answer, or others change its marks; run the command again")
+	return fmt.Errorf("it was not accepted that the store went back; run the command again: %w", failed)
 }

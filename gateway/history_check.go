@@ -10,16 +10,22 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// markEvery is the time between two marks of a process in the store, and so the longest for which
-// it does not notice that the store went back. A request that begins after more than twice that
-// without an answer of the store waits for a look.
 const (
+	// markEvery is the time between two looks of a process, and so the longest for which it does
+	// not notice that the store went back. A request that begins more than twice that after the
+	// last look, since the process or its machine stood still, waits for a look.
 	markEvery = 5 * time.Second
-	markTime  = 5 * time.Second
+	// markAgain is the pause after a look without an answer: when a store is there again, it may
+	// have been restored.
+	markAgain = 100 * time.Millisecond
+	// markTime is the most time of a look.
+	markTime = 5 * time.Second
 )
 
 // historyCheck refuses new keys while the store is in an older state than was seen before, as after
-// a backup was restored: what is gone may have run. It costs a request nothing.
+// a backup was restored: what is gone may have run. It costs a request nothing. While the store
+// does not answer a look, what it answered before holds: the record with the marks is on one server
+// of a cluster, or on one shard, and the keys of the others run meanwhile.
 type historyCheck struct {
 	engine  *retrysafe.Engine
 	logger  *slog.Logger
@@ -27,8 +33,9 @@ type historyCheck struct {
 	serve   bool // new keys run all the same
 	begun   time.Time
 
-	// lookedAt is the time from begun to the last look that had an answer; zero: there was none.
+	// lookedAt is the time from begun to the end of the last look.
 	lookedAt atomic.Int64
+	answered atomic.Bool           // a look had an answer
 	wentBack atomic.Pointer[error] // nil: it did not
 
 	lock    chan struct{} // guards the rest: one look at a time
@@ -43,35 +50,34 @@ func newHistoryCheck(e *retrysafe.Engine, o *Options, logger *slog.Logger) *hist
 
 // keepLooking looks every few seconds until ctx ends.
 func (h *historyCheck) keepLooking(ctx context.Context) {
-	tick := time.NewTicker(markEvery)
-	defer tick.Stop()
+	next := time.NewTimer(markEvery)
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			_ = h.markStore(ctx) // a store that does not answer is asked again
+		case <-next.C:
+		}
+		if h.markStore(ctx) == nil {
+			next.Reset(markEvery)
+		} else {
+			next.Reset(markAgain)
 		}
 	}
 }
 
-// requireHistory returns an error if new keys may not run: the store went back, or it cannot be
-// asked whether it did.
+// requireHistory returns an error if new keys may not run: the store went back, or it has not
+// answered yet.
 func (h *historyCheck) requireHistory(ctx context.Context) error {
 	if h.serve {
 		return nil
 	}
-	if !h.isFresh() {
-		if err := h.markStore(ctx); err != nil {
+	if answered := h.answered.Load(); !answered || time.Since(h.begun)-time.Duration(h.lookedAt.Load()) > 2*markEvery {
+		if err := h.markStore(ctx); err != nil && !answered {
 			return err
 		}
 	}
 	return h.state()
-}
-
-func (h *historyCheck) isFresh() bool {
-	at := h.lookedAt.Load()
-	return at != 0 && time.Since(h.begun)-time.Duration(at) < 2*markEvery
 }
 
 // state returns an error that wraps [retrysafe.ErrStoreWentBack] if the store went back, as far as
@@ -102,6 +108,7 @@ func (h *historyCheck) markStore(ctx context.Context) error {
 	defer cancel()
 	h.err = h.readHistory(ctx)
 	h.endedAt = time.Now()
+	h.lookedAt.Store(int64(time.Since(h.begun)))
 	return h.err
 }
 
@@ -130,7 +137,7 @@ func (h *historyCheck) readHistory(ctx context.Context) error {
 			h.logger.Info("an operator has accepted that the store went back; new keys are served again")
 		}
 	}
-	h.lookedAt.Store(max(1, int64(time.Since(h.begun))))
-	h.monitor.setStoreHistory(found, h.wentBack.Load() != nil)
+	h.answered.Store(true)
+	h.monitor.setStoreHistory(h.engine.Namespace(), found, h.wentBack.Load() != nil)
 	return nil
 }

@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +13,69 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
+
+// TestHistoryWithoutAnswer: while the server with the marks is away, what it said before holds and
+// no request waits, since the keys of other servers run. When it is there again in an older state,
+// that is noticed at once.
+func TestHistoryWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var away, restored atomic.Bool
+		faults := func(string, int) storetest.Fault {
+			if away.Load() {
+				return storetest.Block
+			}
+			return 0
+		}
+		was, is := storetest.NewFaulty(memstore.New(nil), faults), storetest.NewFaulty(memstore.New(nil), faults)
+		e := retrysafe.New(&restoredStore{was, is, &restored}, &retrysafe.Options{Sweep: -1})
+		h := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		var looks sync.WaitGroup
+		looks.Go(func() { h.keepLooking(ctx) })
+		assert.NoError(t, h.requireHistory(ctx), "at first")
+		away.Store(true)
+		for range 100 {
+			time.Sleep(3 * time.Second)
+			began := time.Now()
+			assert.NoError(t, h.requireHistory(ctx), "while it is away")
+			assert.Equal(t, time.Since(began), 0, "the wait of a request")
+		}
+		restored.Store(true)
+		away.Store(false)
+		time.Sleep(markTime + 2*markAgain) // a look that was sent before has no answer
+		assert.ErrorIs(t, h.requireHistory(ctx), retrysafe.ErrStoreWentBack, "when it is there again")
+		stop()
+		looks.Wait()
+		assert.NoError(t, e.Shutdown(t.Context()), "shut down")
+	})
+}
+
+// restoredStore is one of two stores.
+type restoredStore struct {
+	storeapi.Store
+
+	is       storeapi.Store
+	restored *atomic.Bool
+}
+
+func (s *restoredStore) now() storeapi.Store {
+	if s.restored.Load() {
+		return s.is
+	}
+	return s.Store
+}
+
+func (s *restoredStore) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	return s.now().Acquire(ctx, req)
+}
+
+func (s *restoredStore) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
+	return s.now().Lookup(ctx, key)
+}
 
 // TestRequestsShareALook: requests that wait for the store's history wait for one look, and not for
 // one after the other.

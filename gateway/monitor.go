@@ -34,7 +34,7 @@ type Monitor struct {
 	refused     *prometheus.CounterVec // callers of the console
 	expiry      *prometheus.GaugeVec
 	marks       *prometheus.GaugeVec // no figure before the store has answered
-	wentBack    prometheus.Gauge
+	wentBack    *prometheus.GaugeVec
 	store       map[string]prometheus.Observer // by call; never changed
 	storeErrors *prometheus.CounterVec
 	log         *slog.Logger
@@ -86,11 +86,11 @@ func NewMonitor(o *MonitorOptions) *Monitor {
 		storeErrors: counter("retrysafe_store_errors_total", "Calls of the store that failed.", "op"),
 		expiry:      newExpiryGauge(),
 		marks: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "retrysafe_store_marks", Help: "Marks that gateways have left in the store, about one in five seconds. It becomes smaller only if the store went back to an older state.",
-		}, nil),
-		wentBack: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "retrysafe_store_went_back", Help: "1 if the store is in an older state than was seen before, such as a restored backup, and no operator has accepted that.",
-		}),
+			Name: "retrysafe_store_marks", Help: "Marks that gateways have left in the store, about one in five seconds, by namespace. It becomes smaller only if the store went back to an older state.",
+		}, []string{"namespace"}),
+		wentBack: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "retrysafe_store_went_back", Help: "1 if the store is in an older state than was seen before, such as a restored backup, and no operator has accepted that; by namespace.",
+		}, []string{"namespace"}),
 	}
 	store := seconds("retrysafe_store_seconds", "Time of calls of the store.", "op")
 	for _, op := range storeCalls {
@@ -170,15 +170,16 @@ func (m *Monitor) ConsoleRefused(code string) {
 	}
 }
 
-func (m *Monitor) setStoreHistory(h retrysafe.StoreHistory, wentBack bool) {
+func (m *Monitor) setStoreHistory(namespace string, h retrysafe.StoreHistory, wentBack bool) {
 	if m == nil {
 		return
 	}
-	m.marks.WithLabelValues().Set(float64(h.Marks))
-	m.wentBack.Set(0)
+	m.marks.WithLabelValues(namespace).Set(float64(h.Marks))
+	value := 0.0
 	if wentBack {
-		m.wentBack.Set(1)
+		value = 1
 	}
+	m.wentBack.WithLabelValues(namespace).Set(value)
 }
 
 func (m *Monitor) countChangedCookies(route string) {

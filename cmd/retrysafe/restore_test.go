@@ -88,6 +88,12 @@ func restorableStores() map[string]func(*testing.T) restorable {
 	}
 }
 
+// What a gateway tells about the marks of its namespace.
+const (
+	storeMarks    = `retrysafe_store_marks{namespace="app"}`
+	storeWentBack = `retrysafe_store_went_back{namespace="app"}`
+)
+
 // TestRestoredStore: a gateway that runs while its store is restored to an older state, by the
 // store's own tools, runs no new key until an operator accepts that, in every process; what the
 // store still has is answered.
@@ -120,10 +126,10 @@ func testRestore(t *testing.T, s restorable) {
 		return fmt.Sprint(status, " ", header.Get("Idempotency-Replayed"))
 	}
 	assert.Equal(t, pay(base, "kept"), "201 ", "a payment before the backup (%s)", log)
-	marks := await(t, admin, "a mark", func(f figures) bool { return f["retrysafe_store_marks"] >= 1 })["retrysafe_store_marks"]
+	marks := await(t, admin, "a mark", func(f figures) bool { return f[storeMarks] >= 1 })[storeMarks]
 	s.backup()
 	assert.Equal(t, pay(base, "lost"), "201 ", "a payment after the backup")
-	before := await(t, admin, "two marks more", func(f figures) bool { return f["retrysafe_store_marks"] >= marks+2 })
+	before := await(t, admin, "two marks more", func(f figures) bool { return f[storeMarks] >= marks+2 })
 	out, code := runToEnd(t, withSecret(t, oneSecret, "restore", "check", "--namespace", "app", "--store", s.store))
 	assert.True(t, code == 0 && strings.Contains(out, "namespace app did not go back"), "check before: %d %s", code, out)
 	s.restore()
@@ -141,17 +147,17 @@ func testRestore(t *testing.T, s restorable) {
 	assert.Equal(t, effects("lost"), int64(1), "effects of what is gone")
 	assert.Equal(t, effects("new"), int64(0), "effects of a new payment")
 	assert.Equal(t, pay(quiet, "elsewhere"), "201 ", "a new payment at a gateway with serve_restored")
-	after := await(t, admin, "the figure", func(f figures) bool { return f["retrysafe_store_went_back"] == 1 })
+	after := await(t, admin, "the figure", func(f figures) bool { return f[storeWentBack] == 1 })
 	assert.Contains(t, log.String(), "the store went back to an older state", "the log")
 
 	testAcceptRestore(t, s.store)
 	eventually(t, func() bool { return pay(base, "new") == "201 " || pay(base, "new") == "201 true" }, "new payments run")
 	eventually(t, func() bool { return pay(late, "lost") == "201 " || pay(late, "lost") == "201 true" }, "what is gone runs again, since it was accepted")
-	well := await(t, admin, "the figure", func(f figures) bool { return f["retrysafe_store_went_back"] == 0 })
-	assert.True(t, well["retrysafe_store_marks"] > before["retrysafe_store_marks"], "marks: %v, then %v", before["retrysafe_store_marks"], well["retrysafe_store_marks"])
+	well := await(t, admin, "the figure", func(f figures) bool { return f[storeWentBack] == 0 })
+	assert.True(t, well[storeMarks] > before[storeMarks], "marks: %v, then %v", before[storeMarks], well[storeMarks])
 	_, text, _ := fetchURL(t, admin+"/readyz")
 	assert.True(t, !strings.Contains(text, "history"), "/readyz: %s", text)
-	after["retrysafe_store_marks"] = before["retrysafe_store_marks"] // the other half of the rule
+	after[storeMarks] = before[storeMarks] // the other half of the rule
 	requireAlerts(t, before, after, "RetrysafeStoreWentBack", "RetrysafeErrorBudget", "RetrysafeErrorBudgetSlow")
 }
 

@@ -21,9 +21,11 @@ const cause = "mark"
 
 const (
 	formatVersion = 1
-	// most is the most marks that the record names. With one every five seconds they are those of
-	// the last two minutes: a process looks more often.
+	// most is the most marks that the record names, and apart the shortest time between two of
+	// them. So they are those of the last minute, however many processes look: each looks more
+	// often.
 	most       = 24
+	apart      = 2500 * time.Millisecond
 	headerSize = 1 + 8*5
 )
 
@@ -33,11 +35,11 @@ func Key(namespace string) storeapi.StoreKey {
 }
 
 // Mark is one mark: the microseconds since 1970 at which a process made it, or more if the mark
-// before it or its clock was ahead. Marks of a namespace grow, and two histories of a store have
-// none in common after they parted.
+// before it was ahead. Marks of a namespace grow, and two histories of a store have none in common
+// after they parted.
 type Mark int64
 
-// Time returns when the mark was made, by the clock of the process that made it.
+// Time returns when the mark was made, by the store's clock.
 func (m Mark) Time() time.Time {
 	if m == 0 {
 		return time.Time{}
@@ -84,8 +86,9 @@ func (h *History) WentBackSince(seen *History) bool {
 	return len(h.Recent) < most || last > h.Recent[most-1]
 }
 
-// Next returns the history with one more mark, made at a time by a process that has seen another
-// history before. If the store went back since, it says so to all processes.
+// Next returns the history that a process writes at a time of the store, if it has seen another
+// history before: with one more mark, unless the last one is new. If the store went back since, it
+// says so to all processes.
 func (h *History) Next(seen *History, now time.Time) History {
 	next := *h
 	if h.WentBackSince(seen) {
@@ -96,15 +99,21 @@ func (h *History) Next(seen *History, now time.Time) History {
 			next.Lost, next.LostCount = seen.Last(), max(seen.Count, next.LostCount)
 		}
 	}
-	floor := max(h.Last(), next.Lost, next.Accepted, seen.Last())
-	mark := Mark(now.UnixMicro())
+	if age := now.Sub(h.Last().Time()).Abs(); age >= apart || next.Lost != h.Lost {
+		next.addMark(seen.Last(), now)
+	}
+	return next
+}
+
+// addMark adds a mark that is newer than another one.
+func (h *History) addMark(than Mark, now time.Time) {
+	mark, floor := Mark(now.UnixMicro()), max(h.Last(), h.Lost, h.Accepted, than)
 	if mark <= floor {
 		// Not the next number, which another history could choose too.
 		mark = floor + 1 + Mark(rand.Int64N(int64(time.Second/time.Microsecond))) //nolint:gosec // it has to differ, not to be a secret
 	}
-	next.Count++
-	next.Recent = append([]Mark{mark}, h.Recent[:min(len(h.Recent), most-1)]...)
-	return next
+	h.Count++
+	h.Recent = append([]Mark{mark}, h.Recent[:min(len(h.Recent), most-1)]...)
 }
 
 // lastBefore returns the newest mark that h has of a history that it has lost a part of. The marks
@@ -123,7 +132,8 @@ func (h *History) lastBefore(lost *History) Mark {
 // not looked since the store went back have seen no newer mark than h has, so they need not report
 // it once more.
 func (h *History) Accept(now time.Time) History {
-	next := h.Next(new(History), now)
+	next := *h
+	next.addMark(0, now)
 	next.Accepted = h.Last()
 	next.Count = max(next.Count, h.LostCount+1)
 	next.Lost, next.LostCount, next.BackTo = 0, 0, 0

@@ -86,6 +86,31 @@ func TestMarksGrow(t *testing.T) {
 	}
 }
 
+// TestMarksAreApart: the marks in the record reach back for a minute, however many processes look,
+// and a process that looks in that time sees that the store went back.
+func TestMarksAreApart(t *testing.T) {
+	t.Parallel()
+	const processes = 200
+	var h storemark.History
+	var seen [processes]storemark.History
+	for i := range 40 * processes {
+		now := at(0).Add(time.Duration(i) * 5 * time.Second / processes)
+		h = h.Next(&seen[i%processes], now)
+		seen[i%processes] = h
+	}
+	reach := h.Recent[0].Time().Sub(h.Recent[len(h.Recent)-1].Time())
+	assert.True(t, reach >= 55*time.Second, "the marks reach back for %v", reach)
+	for i := range seen {
+		assert.True(t, !h.WentBackSince(&seen[i]), "process %d", i)
+	}
+	backup := seen[0]
+	after := grow(backup, 45, 5)
+	h = h.Next(&seen[1], at(44))
+	assert.True(t, after.WentBackSince(&h), "the mark that is lost is noticed")
+	noticed := after.Next(&h, at(49).Add(time.Millisecond))
+	assert.True(t, noticed.Lost == h.Last() && noticed.Count > after.Count, "a loss is written at once: %+v", noticed)
+}
+
 // TestMarkFormat: the record is frozen, since another build reads it.
 func TestMarkFormat(t *testing.T) {
 	t.Parallel()
