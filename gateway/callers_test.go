@@ -1,8 +1,11 @@
 package gateway_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -65,4 +68,27 @@ func TestCookiesThatChange(t *testing.T) {
 	assert.True(t, !strings.Contains(log.String(), "seen="), "no cookie is logged: %s", log.String())
 	assert.Equal(t, metric(t, gateway.Admin(nil, nil, monitor), `retrysafe_cookies_changed_total{route="POST /orders"}`), 2, "the metric")
 	assert.Equal(t, s.starts.Load(), 1, "requests that reached the service")
+}
+
+// TestIssuerWithoutKeys: what cannot be verified is refused, and the log says once why.
+func TestIssuerWithoutKeys(t *testing.T) {
+	t.Parallel()
+	issuer := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(issuer.Close)
+	var log lockedBuffer
+	s := newShop(t, "routes: [{match: POST /orders, tenant: {jwt: {jwks: "+issuer.URL+"/keys?password=open, issuer: login}}}]", func(o *gateway.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	part := base64.RawURLEncoding.EncodeToString
+	token := part([]byte(`{"alg":"EdDSA","kid":"a"}`)) + "." + part([]byte(`{"iss":"login","sub":"ann"}`)) + "." + part(make([]byte, 64))
+	for range 3 {
+		status, answer, _ := s.ask(t, "POST", "/orders", "", "tea", "Idempotency-Key", `"k"`, "Authorization", "Bearer "+token)
+		assert.Equal(t, status, 503, "status")
+		assert.Contains(t, answer, `"code":"issuer-unavailable"`, "the code")
+		assert.True(t, !strings.Contains(answer, "404"), "a client does not get the cause: %s", answer)
+	}
+	host := strings.TrimPrefix(issuer.URL, "http://")
+	assert.Equal(t, strings.Count(log.String(), "cannot be fetched from "+host+": the status of the answer is 404"), 1, "lines with the cause: %s", log.String())
+	assert.True(t, !strings.Contains(log.String(), "password") && !strings.Contains(log.String(), token), "no secret is logged: %s", log.String())
+	assert.Equal(t, s.starts.Load(), 0, "requests that reached the service")
 }

@@ -37,6 +37,7 @@ type Gateway struct {
 	tokens         *token.Issuer // nil: no route requires tokens
 	keys           []string      // the fields that may have a key, in canonical form
 	cookieWarning  sync.Once     // warns the operator once about cookies that change
+	issuerFailures logPause
 
 	clientTime time.Duration
 	quietTime  time.Duration

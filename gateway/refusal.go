@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -9,23 +10,29 @@ import (
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
-// writeRefusal writes a problem of the middleware. Cookies that change between two tries need a
-// change of the configuration, so it warns the operator at the first such refusal.
+// writeRefusal writes a problem of the middleware. It logs what an operator has to mend: cookies
+// that change between two tries, which need a change of the configuration, and an issuer whose keys
+// cannot be had, with the cause that clients do not see.
 func (g *Gateway) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	p, ok := err.(*httpidem.Problem) //nolint:errorlint // that is what Answer gets
 	if !ok {
 		p = httpidem.NewProblem(retrysafe.CodeOf(err).String(), err)
 	}
-	if p.Code == "cookies-changed" {
-		route := ""
-		if v := metricsOf(r.Context()); v != nil {
-			route = v.route
-		}
+	route := ""
+	if v := metricsOf(r.Context()); v != nil {
+		route = v.route
+	}
+	switch p.Code {
+	case "cookies-changed":
 		g.monitor.countChangedCookies(route)
 		g.cookieWarning.Do(func() {
 			g.logger.Warn("a duplicate came with other cookies than the first request and was refused; if cookies change between two tries, name "+
 				`the one that says who the caller is, in defaults or in the route: tenant: {binding: ["cookie:NAME"]}`, "route", route)
 		})
+	case "issuer-unavailable":
+		if cause := errors.Unwrap(p); cause != nil && g.issuerFailures.mayLog() {
+			g.logger.Error("requests are refused, since their tokens cannot be verified", "route", route, "error", cause.Error())
+		}
 	}
 	p.ServeHTTP(w, r)
 }

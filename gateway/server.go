@@ -120,7 +120,7 @@ type connLimit struct {
 	log  *slog.Logger
 
 	open, refusedCount, closedIdle atomic.Int64
-	loggedAt                       atomic.Int64 // when a refusal was last logged
+	refusals                       logPause
 
 	mu   sync.Mutex
 	idle map[net.Conn]time.Time // the connections without a request, and since when
@@ -133,7 +133,7 @@ func (b *connLimit) admitConn() bool {
 	}
 	b.open.Add(-1)
 	n := b.refusedCount.Add(1)
-	if now, last := time.Now().UnixNano(), b.loggedAt.Load(); now-last > int64(10*time.Second) && b.loggedAt.CompareAndSwap(last, now) {
+	if b.refusals.mayLog() {
 		b.log.Warn("connections are refused: all that there may be are open, and each has a request", "connections", b.most, "refused", n)
 	}
 	return false

@@ -30,6 +30,7 @@ const (
 // for concurrent use.
 type keySet struct {
 	address string // empty: a file, read once
+	host    string // of the address, for errors: a query may have a secret
 	client  *http.Client
 	now     func() time.Time
 
@@ -37,6 +38,7 @@ type keySet struct {
 	keys       []jose.JSONWebKey
 	fetched    time.Time // when keys were fetched
 	tried      time.Time
+	failure    error         // of the last fetch; nil: it had keys
 	refreshing chan struct{} // closed when the current fetch has ended
 }
 
@@ -66,7 +68,7 @@ func newKeySet(from string) (*keySet, error) {
 		}
 		return nil
 	}}
-	known, _ := keySets.LoadOrStore(from, &keySet{address: from, client: client, now: time.Now})
+	known, _ := keySets.LoadOrStore(from, &keySet{address: from, host: u.Host, client: client, now: time.Now})
 	return known.(*keySet), nil //nolint:errcheck // it holds nothing else
 }
 
@@ -115,20 +117,18 @@ func describeSetError(err error) string {
 	return "it has no list of keys"
 }
 
-var errNoKeys = errors.New("the issuer's keys cannot be had")
-
 // findKey returns the key with an id, or nil if there is none. A token without an id uses the only
-// key there is.
+// key there is. The error says why the keys could not be fetched.
 func (s *keySet) findKey(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 	for try := 0; ; try++ {
 		s.mu.Lock()
 		key, age := s.matchKnown(id), s.now().Sub(s.fetched)
 		fresh := s.address == "" || key != nil && age < keysGood
 		if fresh || try > 0 || s.refreshing == nil && s.now().Sub(s.tried) < keysPause && !s.tried.IsZero() {
-			usable := s.address == "" || age < keysUsable
+			usable, failure := s.address == "" || age < keysUsable, s.failure
 			s.mu.Unlock()
 			if !usable {
-				return nil, errNoKeys
+				return nil, fmt.Errorf("the keys of the issuer cannot be fetched from %s: %w", s.host, failure)
 			}
 			return key, nil
 		}
@@ -167,7 +167,7 @@ func (s *keySet) refresh(done chan struct{}) {
 	keys, err := s.fetch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
+	if s.failure = err; err == nil {
 		s.keys, s.fetched = keys, s.now()
 	}
 	s.refreshing = nil
@@ -183,12 +183,18 @@ func (s *keySet) fetch() ([]jose.JSONWebKey, error) {
 	}
 	resp, err := s.client.Do(r)
 	if err != nil {
+		if failed := (*url.Error)(nil); errors.As(err, &failed) {
+			err = failed.Err // without the address once more
+		}
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the status of the answer is %d", resp.StatusCode)
+	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, mostKeys))
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return nil, errNoKeys
+	if err != nil {
+		return nil, err
 	}
 	return parseKeys(text)
 }
