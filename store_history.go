@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -28,10 +29,10 @@ type StoreHistory struct {
 // MarkStore looks whether the store went back to an older state, for example because a backup was
 // restored, and leaves a mark in it: a record of the namespace with the marks of the last minutes,
 // which never expires. Call it every few seconds while the program runs, and before the first
-// call. It costs one call of the store, and two if other programs mark it too.
+// call. It costs one call of the store, seldom more.
 //
-// The error is [ErrStoreWentBack] if the store has no longer the mark that this engine saw last, or
-// if another process has found that. It stays until an operator accepts it
+// The error is [ErrStoreWentBack] if the store has no longer the last mark that it has confirmed to
+// this engine, or if another process has found that. It stays until an operator accepts it
 // (retrysafe restore accept). Until then do not begin new work: a retry of a request whose record
 // is gone would run again. What the store still has can be answered. Calls that do not find out
 // return [ErrUnavailable].
@@ -40,7 +41,7 @@ type StoreHistory struct {
 // store went back, none of them notices; but StoreHistory.Marks is smaller then, which a monitoring
 // system sees that has recorded it.
 func (e *Engine) MarkStore(ctx context.Context) (StoreHistory, error) {
-	h, err := e.c.marks.next(ctx, e.c)
+	h, err := e.c.marks.markStore(ctx, e.c)
 	s := StoreHistory{Marks: h.Count, Last: h.Last().Time(), LostFrom: h.BackTo.Time(), LostUntil: h.Lost.Time()}
 	switch {
 	case err != nil:
@@ -55,66 +56,96 @@ func (e *Engine) MarkStore(ctx context.Context) (StoreHistory, error) {
 // opMark is the step that failed, for errors.
 const opMark = "mark the store"
 
+// confirmEvery is how long an engine goes without a mark that the store has confirmed to it, while
+// others write marks.
+const confirmEvery = 30 * time.Second
+
 // storeMarks remembers what an engine has seen of the history of its store.
 type storeMarks struct {
-	mu   sync.Mutex // one look at a time
-	rec  Record     // the record of the last look; its State is zero if there was none
-	seen storemark.History
+	mu  sync.Mutex // one look at a time
+	rec Record     // the record of the last look; its State is zero if there was none
+	// seen is the last history that the store has confirmed to this engine, and confirmedAt when.
+	// What is only read may be what the store has not confirmed, for example since a replica has
+	// not answered, and a failover that drops it is no loss. A confirmed write confirms all before
+	// it.
+	seen        storemark.History
+	confirmedAt time.Time
 }
 
-// next writes the next mark and returns the history of the store.
-func (m *storeMarks) next(ctx context.Context, c *core) (storemark.History, error) {
+// markStore writes the next mark and returns the history of the store.
+func (m *storeMarks) markStore(ctx context.Context, c *core) (h storemark.History, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var unreadable error // a further try reads the same
-	err := c.store.CallUntilAnswered(ctx, func(limit time.Duration) error {
+	err = c.store.CallUntilAnswered(ctx, func(limit time.Duration) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		err := m.write(ctx, c)
-		if errors.Is(err, storemark.ErrRecord) {
+		var err error
+		if h, err = m.write(ctx, c); errors.Is(err, storemark.ErrRecord) {
 			unreadable, err = err, nil
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil && h.Lost == 0 {
 		return m.seen, storecall.Unavailable(err)
 	}
-	return m.seen, unreadable
+	// What was read shows that the store went back, also if that could not be written.
+	return h, unreadable
 }
 
 // write writes the history of the store with what this engine has noticed, in place of the record
-// of the last look. It writes in each look, also if another process has just left a mark: a mark
-// that is only read may be one that the store has not confirmed, for example since a replica has
-// not answered, and a failover that drops it is no loss. A confirmed write confirms all before it.
-// After a lost reply the next call finds what this one has written.
-func (m *storeMarks) write(ctx context.Context, c *core) error {
+// of the last look, and returns it, also with an error. It leaves a mark of another process as it
+// is unless this engine has none that is confirmed lately. After a lost reply the next call finds
+// what this one has written.
+func (m *storeMarks) write(ctx context.Context, c *core) (next storemark.History, err error) {
 	found := m.rec
 	if found.State == 0 {
-		var err error
 		if found, err = c.store.Lookup(ctx, storemark.Key(c.namespace)); err != nil {
-			return err
+			return next, err
 		}
 	}
-	for {
+	for try := 0; ; try++ {
 		h, err := storemark.Read(&found)
 		if err != nil {
-			return err
+			return next, err
 		}
-		if !m.rec.Expires.IsZero() && found.State == 0 && !found.Now.Before(m.rec.Expires) {
-			// it expired, as it does in a demonstration
-			m.rec, m.seen = Record{}, storemark.History{}
+		retention := m.forgetExpired(&found)
+		next = h.Next(&m.seen, c.store.TimeAt(time.Now()))
+		if try > 0 && next.Lost == 0 && next.Last() == h.Last() && time.Since(m.confirmedAt) < confirmEvery {
+			m.rec = found
+			return next, nil
 		}
-		next := h.Next(&m.seen, c.store.TimeAt(time.Now()))
 		req := next.Write(&found, c.namespace, claim.NewOwner())
+		if retention > 0 {
+			req.Retention = retention
+		}
 		var rec Record
 		status, err := c.store.Acquire(ctx, &req, time.Now(), &rec)
 		switch {
 		case err != nil:
-			return err
+			return next, err
 		case status == storeapi.StatusAcquired:
-			m.rec, m.seen = rec, next
-			return nil
+			m.rec, m.seen, m.confirmedAt = rec, next, time.Now()
+			return next, nil
 		}
 		found = rec
+		// Others that lost the same race wait for other times.
+		if !storecall.Pause(ctx, rand.N(time.Duration(1+min(try, 9))*5*time.Millisecond)) {
+			return next, context.Cause(ctx)
+		}
 	}
+}
+
+// forgetExpired forgets what was seen if its record has expired, as that of a demonstration does
+// while a laptop sleeps, and returns its retention. Otherwise it returns zero.
+func (m *storeMarks) forgetExpired(found *Record) (retention time.Duration) {
+	ended := m.rec.Expires
+	switch {
+	case ended.IsZero(), found.State == 0 && found.Now.Before(ended), found.State != 0 && found.Created.Before(ended):
+		return 0
+	case found.State == 0:
+		retention = ended.Sub(m.rec.Updated)
+	}
+	m.seen = storemark.History{}
+	return retention
 }

@@ -73,11 +73,7 @@ func (in *Disposal) Choice() *Choice {
 
 // Selection says what in selects, for the audit log.
 func (in *Disposal) Selection() string {
-	names := slices.Clone(in.Letters)
-	for _, p := range in.Places {
-		names = append(names, strconv.FormatInt(p, 10))
-	}
-	words := []string{joinNames(names)}
+	words := []string{joinNames(append(slices.Clone(in.Letters), placeNames(in.Places)...))}
 	if in.All {
 		words[0] = "all"
 	}
@@ -96,6 +92,13 @@ func (in *Disposal) Selection() string {
 		words = append(words, "not-done")
 	}
 	return strings.Join(words, ", ")
+}
+
+func placeNames(places []int64) (names []string) {
+	for _, p := range places {
+		names = append(names, strconv.FormatInt(p, 10))
+	}
+	return names
 }
 
 // joinNames returns names for the audit log, at most 50.

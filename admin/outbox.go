@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/retrysafe/retrysafe/outbox"
@@ -131,44 +130,76 @@ func (c *apiCall) disposeMessages(action string, do func(Outbox, context.Context
 	if err != nil {
 		return nil, err
 	}
-	out := &disposedJSON{}
-	ids, places, err := selectMessages(c.r.Context(), o, &in, out)
+	dead, err := SelectMessages(c.r.Context(), o, &in)
 	if err != nil {
 		return nil, err
 	}
-	e := Entry{Action: action, Object: "outbox " + name, Reason: in.Reason, Detail: fmt.Sprintf("%d messages: %s", len(ids), in.Selection())}
-	if in.All && len(places) > 0 {
-		e.Detail += ": " + joinNames(places)
-	}
+	out := &disposedJSON{More: dead.More}
+	e := Entry{Action: action, Object: "outbox " + name, Reason: in.Reason, Detail: dead.Describe(&in)}
 	err = c.doAudited(c.o.Audit, e, func() (detail string, err error) {
-		for batch := range slices.Chunk(ids, 1000) {
-			n, err := do(o, c.r.Context(), batch...)
-			if out.Done += n; err != nil {
-				return out.summary(), err
-			}
-		}
-		return out.summary(), nil
+		out.Done, err = dead.dispose(c.r.Context(), o, do)
+		return out.summary(), err
 	})
 	return out, err
 }
 
-// selectMessages returns the ids and the places of the messages that in names, of all at most
-// in.Count, and reports in out whether there are more.
-func selectMessages(ctx context.Context, o Outbox, in *Disposal, out *disposedJSON) (ids, places []string, err error) {
+// Messages are dead messages of an outbox that a [Disposal] selects.
+type Messages struct {
+	ids []string
+	// Places are their places, in order.
+	Places []int64
+	// More means that the disposal's count left messages that it selects.
+	More bool
+}
+
+// SelectMessages returns the dead messages that in names, or all that its rule selects, at most
+// in.Count.
+func SelectMessages(ctx context.Context, o Outbox, in *Disposal) (*Messages, error) {
+	out := new(Messages)
 	wants := func(m *outbox.DeadMessage) bool {
 		return in.All && (in.Topic == "" || m.Topic == in.Topic) && (in.Until == nil || !m.Died.After(*in.Until)) || slices.Contains(in.Places, m.Place)
 	}
-	err = eachDead(ctx, o, func(m *outbox.DeadMessage) bool {
+	err := eachDead(ctx, o, func(m *outbox.DeadMessage) bool {
 		switch {
 		case !wants(m):
-		case in.All && len(ids) == in.Count:
+		case in.All && len(out.ids) == in.Count:
 			out.More = true
 		default:
-			ids, places = append(ids, m.ID), append(places, strconv.FormatInt(m.Place, 10))
+			out.ids, out.Places = append(out.ids, m.ID), append(out.Places, m.Place)
 		}
-		return !out.More && (in.All || len(ids) < len(in.Places))
+		return !out.More && (in.All || len(out.ids) < len(in.Places))
 	})
-	return ids, places, err
+	return out, err
+}
+
+// Describe says for the audit log which messages in has selected.
+func (m *Messages) Describe(in *Disposal) string {
+	text := fmt.Sprintf("%d messages: %s", len(m.ids), in.Selection())
+	if in.All && len(m.Places) > 0 {
+		text += ": " + joinNames(placeNames(m.Places))
+	}
+	return text
+}
+
+// Redrive lets a relay publish the messages again. It returns how many of them were still dead,
+// also with an error.
+func (m *Messages) Redrive(ctx context.Context, o Outbox) (done int, err error) {
+	return m.dispose(ctx, o, Outbox.Redrive)
+}
+
+// Discard removes the messages. It returns how many of them were still dead, also with an error.
+func (m *Messages) Discard(ctx context.Context, o Outbox) (done int, err error) {
+	return m.dispose(ctx, o, Outbox.Discard)
+}
+
+func (m *Messages) dispose(ctx context.Context, o Outbox, do func(Outbox, context.Context, ...string) (int, error)) (done int, err error) {
+	for batch := range slices.Chunk(m.ids, 1000) {
+		n, err := do(o, ctx, batch...)
+		if done += n; err != nil {
+			return done, err
+		}
+	}
+	return done, nil
 }
 
 // eachDead calls see with the dead messages, until see returns false.

@@ -36,14 +36,20 @@ const acceptTries = 20
 // run new keys again within seconds; a retry of a request whose record is gone runs again. It
 // changes nothing if the store did not go back.
 func (d *Records) AcceptRestore(ctx context.Context, namespace string) error {
-	failed := errors.New("others change its marks")
+	var failed error
 	for try := range acceptTries {
 		rec, h, err := d.readMarks(ctx, namespace)
 		if err != nil || h.Lost == 0 {
 			return err
 		}
 		next := h.Accept(rec.Now)
-		if _, err := d.store.Acquire(ctx, next.Write(&rec, namespace, newOwner())); err != nil {
+		got, err := d.store.Acquire(ctx, next.Write(&rec, namespace, newOwner()))
+		switch {
+		case err == nil && got.Status == storeapi.StatusAcquired:
+			return nil
+		case err == nil:
+			failed = errors.New("others change its marks")
+		default:
 			failed = err // the next round finds out whether it was written
 		}
 		if !storecall.Pause(ctx, time.Duration(try)*10*time.Millisecond) {

@@ -15,12 +15,12 @@ import (
 // a path or a secret.
 //
 //	GET /healthz   200 while the process lives
-//	GET /readyz    200 if requests can be served: the store answers, the secret is the one that it was used with, an upstream is healthy, and the process is not draining; else 503
+//	GET /readyz    200 if requests can be served: the store answers, the secret is the one that it was used with, an upstream is healthy, and the process is not draining; else 503. It also tells of a call of the store that failed less than 30 s ago, if there is a monitor.
 //	GET /metrics   the metrics of the monitor, if there is one
 func Admin(l *Live, e *retrysafe.Engine, m *Monitor) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writePlainText(w, http.StatusOK, "ok\n") })
-	probe := &readiness{live: l, engine: e}
+	probe := &readiness{live: l, engine: e, monitor: m}
 	mux.HandleFunc("GET /readyz", probe.serve)
 	if m != nil {
 		mux.Handle("GET /metrics", m.Handler())
@@ -35,10 +35,14 @@ func writePlainText(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
+// failureShown is how long /readyz tells of a call of the store that failed.
+const failureShown = 30 * time.Second
+
 // readiness asks the store at most once a second, however often /readyz is requested.
 type readiness struct {
-	live   *Live
-	engine *retrysafe.Engine
+	live    *Live
+	engine  *retrysafe.Engine
+	monitor *Monitor
 
 	mu        sync.Mutex
 	checkedAt time.Time
@@ -58,8 +62,11 @@ func (p *readiness) serve(w http.ResponseWriter, r *http.Request) {
 		status, said = http.StatusServiceUnavailable, "not ready\n"
 	}
 	word := "answers"
-	if store != nil {
+	if op, ago := p.monitor.lastStoreFailure(); store != nil {
 		word = "does not answer"
+	} else if op != "" && ago < failureShown {
+		// A full store answers what /readyz asks, and refuses to write.
+		word = fmt.Sprintf("answers, but %s failed %d s ago; the log has the error", op, int(ago.Seconds()))
 	}
 	said += fmt.Sprintf("store: %s\nupstreams: %d of %d are well\n", word, well, all)
 	switch {

@@ -31,21 +31,19 @@ type historyCheck struct {
 	logger  *slog.Logger
 	monitor *Monitor
 	serve   bool // new keys run all the same
-	begun   time.Time
 
-	// lookedAt is the time from begun to the end of the last look.
-	lookedAt atomic.Int64
-	answered atomic.Bool           // a look had an answer
-	wentBack atomic.Pointer[error] // nil: it did not
+	lookedAt atomic.Pointer[time.Time] // when the last look began
+	answered atomic.Bool               // a look had an answer
+	wentBack atomic.Pointer[error]     // nil: it did not
 
 	lock    chan struct{} // guards the rest: one look at a time
-	endedAt time.Time     // of the last look
+	begunAt time.Time     // of the last look
 	err     error         // of the last look: it had no answer
 	strange bool          // the record cannot be read, which was logged
 }
 
 func newHistoryCheck(e *retrysafe.Engine, o *Options, logger *slog.Logger) *historyCheck {
-	return &historyCheck{engine: e, logger: logger, monitor: o.Monitor, serve: o.ServeRestored, begun: time.Now(), lock: make(chan struct{}, 1)}
+	return &historyCheck{engine: e, logger: logger, monitor: o.Monitor, serve: o.ServeRestored, lock: make(chan struct{}, 1)}
 }
 
 // keepLooking looks every few seconds until ctx ends.
@@ -72,12 +70,26 @@ func (h *historyCheck) requireHistory(ctx context.Context) error {
 	if h.serve {
 		return nil
 	}
-	if answered := h.answered.Load(); !answered || time.Since(h.begun)-time.Duration(h.lookedAt.Load()) > 2*markEvery {
-		if err := h.markStore(ctx); err != nil && !answered {
+	if h.mustLook() {
+		if err := h.markStore(ctx); err != nil {
 			return err
 		}
 	}
 	return h.state()
+}
+
+// mustLook reports whether it is too long ago that the store was looked at. The monotonic clock
+// does not count while the machine is suspended, and the other one can be set.
+func (h *historyCheck) mustLook() bool {
+	at := h.lookedAt.Load()
+	return !h.answered.Load() || at == nil || max(time.Since(*at), time.Now().Round(0).Sub(at.Round(0))) > 2*markEvery
+}
+
+// inherit takes over what the check of the configuration before has found. Both have one engine.
+func (h *historyCheck) inherit(before *historyCheck) {
+	h.wentBack.Store(before.wentBack.Load())
+	h.lookedAt.Store(before.lookedAt.Load())
+	h.answered.Store(before.answered.Load())
 }
 
 // state returns an error that wraps [retrysafe.ErrStoreWentBack] if the store went back, as far as
@@ -89,9 +101,9 @@ func (h *historyCheck) state() error {
 	return nil
 }
 
-// markStore leaves a mark in the store, or returns what a look for another request found that ended
-// meanwhile: one after the other would take too long. The error is that of a store without an
-// answer.
+// markStore leaves a mark in the store, or returns what a look for another request found that began
+// and ended meanwhile: one after the other would take too long. The error is that of a store
+// without an answer.
 func (h *historyCheck) markStore(ctx context.Context) error {
 	came := time.Now()
 	select {
@@ -100,15 +112,15 @@ func (h *historyCheck) markStore(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if h.endedAt.After(came) {
+	if !h.begunAt.Before(came) {
 		return h.err
 	}
 	// It is for all requests, so it does not end with this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
 	defer cancel()
-	h.err = h.readHistory(ctx)
-	h.endedAt = time.Now()
-	h.lookedAt.Store(int64(time.Since(h.begun)))
+	begun := time.Now()
+	h.err, h.begunAt = h.readHistory(ctx), begun
+	h.lookedAt.Store(&begun)
 	return h.err
 }
 

@@ -38,6 +38,9 @@ func TestHistoryWithoutAnswer(t *testing.T) {
 		looks.Go(func() { h.keepLooking(ctx) })
 		assert.NoError(t, h.requireHistory(ctx), "at first")
 		away.Store(true)
+		reloaded := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
+		reloaded.inherit(h)
+		assert.NoError(t, reloaded.requireHistory(ctx), "after a reload")
 		for range 100 {
 			time.Sleep(3 * time.Second)
 			began := time.Now()

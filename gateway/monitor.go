@@ -41,6 +41,8 @@ type Monitor struct {
 	known       sync.Map // routeOutcome -> *outcomeMetrics; routes and outcomes are few
 
 	mu       sync.Mutex // guards the rest
+	failedAt time.Time  // the last failure of the store
+	failedOp string     // its call
 	loggedAt time.Time
 	unlogged int // failures since then that were not logged
 }
@@ -149,7 +151,7 @@ func (m *Monitor) Trace() *retrysafe.Trace {
 				}
 				if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
 					m.storeErrors.WithLabelValues(info.Op).Inc()
-					m.logStoreFailure(info.Op, err)
+					m.recordStoreFailure(info.Op, err)
 				}
 			}
 		},
@@ -188,20 +190,32 @@ func (m *Monitor) countChangedCookies(route string) {
 	}
 }
 
-// logStoreFailure logs a failure of the store. Error texts of stores name hosts and files, never
-// keys.
-func (m *Monitor) logStoreFailure(op string, err error) {
-	if m.log == nil || errors.Is(err, context.Canceled) {
+// recordStoreFailure keeps a failure of the store, and logs it. Error texts of stores name hosts
+// and files, never keys.
+func (m *Monitor) recordStoreFailure(op string, err error) {
+	if errors.Is(err, context.Canceled) {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.failedAt, m.failedOp = time.Now(), op
 	m.unlogged++
-	if time.Since(m.loggedAt) < 10*time.Second {
+	if m.log == nil || time.Since(m.loggedAt) < 10*time.Second {
 		return
 	}
 	m.log.Error("the store fails: what cannot be recorded does not run", "op", op, "error", err.Error(), "times", m.unlogged)
 	m.loggedAt, m.unlogged = time.Now(), 0
+}
+
+// lastStoreFailure returns the call that failed last, and how long ago. Without a failure op is
+// empty.
+func (m *Monitor) lastStoreFailure() (op string, ago time.Duration) {
+	if m == nil {
+		return "", 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failedOp, time.Since(m.failedAt)
 }
 
 // attemptOutcomes are the outcomes of calls that had an attempt of their own.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,6 +132,30 @@ func TestMonitorOfLateAnswers(t *testing.T) {
 	assert.Equal(t, metric(t, admin, `retrysafe_attempts_total{outcome="executed",route="default"}`), 1.0, "attempts")
 	// A duplicate may be answered a moment before the attempt is over.
 	eventually(t, "no attempt is live", func() bool { return metric(t, admin, "retrysafe_live_attempts") == 0 })
+}
+
+// TestReadyOfAFullStore: a store that is read and not written answers /readyz, which tells of the
+// calls that fail.
+func TestReadyOfAFullStore(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	f := storetest.NewFaulty(memstore.New(nil), func(op string, _ int) storetest.Fault {
+		if op == "acquire" && full.Load() {
+			return storetest.LoseRequest
+		}
+		return 0
+	})
+	monitor := gateway.NewMonitor(nil)
+	e := retrysafe.New(f, &retrysafe.Options{Sweep: -1, Trace: monitor.Trace(), Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	g, base := serveGateway(t, e, &gateway.Options{Upstreams: []string{newNode(t).URL}, Monitor: monitor})
+	admin := gateway.Admin(gateway.NewLive(g), e, monitor)
+	_, text := ask(t, admin, "/readyz")
+	assert.Contains(t, text, "store: answers\n", "before")
+	full.Store(true)
+	assert.Contains(t, told(t, base, "POST", "k", "x"), "503 store-unavailable", "a request")
+	status, text := ask(t, admin, "/readyz")
+	assert.True(t, status == 200 && strings.Contains(text, "store: answers, but acquire failed 0 s ago"), "then: %d %s", status, text)
 }
 
 // TestAdmin tests that a process can be alive and not ready.

@@ -30,7 +30,7 @@ func (g *Gateway) writeRefusal(w http.ResponseWriter, r *http.Request, err error
 				`the one that says who the caller is, in defaults or in the route: tenant: {binding: ["cookie:NAME"]}`, "route", route)
 		})
 	case "issuer-unavailable":
-		if cause := errors.Unwrap(p); cause != nil && g.issuerFailures.mayLog() {
+		if cause := errors.Unwrap(p); cause != nil && r.Context().Err() == nil && g.issuerFailures.mayLog() {
 			g.logger.Error("requests are refused, since their tokens cannot be verified", "route", route, "error", cause.Error())
 		}
 	}

@@ -27,10 +27,12 @@ func NewLive(g *Gateway) *Live {
 // ServeHTTP implements [http.Handler].
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.current.Load().ServeHTTP(w, r) }
 
-// Replace serves with g from now on. It does not wait, and no request is lost.
+// Replace serves with g from now on. It does not wait, and no request is lost. g has the engine of
+// the gateway before, or one WithPolicy of it: what that one knows of the store holds.
 func (l *Live) Replace(g *Gateway) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	g.history.inherit(l.current.Load().history)
 	old := l.current.Swap(g)
 	old.retire()
 	l.retired = slices.DeleteFunc(append(l.retired, old), func(g *Gateway) bool { return g.inFlight.Load() == 0 && g != old })

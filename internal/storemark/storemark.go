@@ -21,11 +21,9 @@ const cause = "mark"
 
 const (
 	formatVersion = 1
-	// most is the most marks that the record names, and apart the shortest time between two of
-	// them. So they are those of the last minute, however many processes look: each looks more
-	// often.
+	// most is the most marks that the record names. Where processes look every five seconds they
+	// are those of the last two minutes.
 	most       = 24
-	apart      = 2500 * time.Millisecond
 	headerSize = 1 + 8*5
 )
 
@@ -87,8 +85,9 @@ func (h *History) WentBackSince(seen *History) bool {
 }
 
 // Next returns the history that a process writes at a time of the store, if it has seen another
-// history before: with one more mark, unless the last one is new. If the store went back since, it
-// says so to all processes.
+// history before: with one more mark if there is none since, so that marks are as far apart as the
+// looks of one process, however many there are, and whatever the clock does. If the store went back
+// since, it says so to all processes.
 func (h *History) Next(seen *History, now time.Time) History {
 	next := *h
 	if h.WentBackSince(seen) {
@@ -99,7 +98,7 @@ func (h *History) Next(seen *History, now time.Time) History {
 			next.Lost, next.LostCount = seen.Last(), max(seen.Count, next.LostCount)
 		}
 	}
-	if age := now.Sub(h.Last().Time()).Abs(); age >= apart || next.Lost != h.Lost {
+	if len(h.Recent) == 0 || h.Last() == seen.Last() || next.Lost != h.Lost {
 		next.addMark(seen.Last(), now)
 	}
 	return next

@@ -75,6 +75,16 @@ var comparisons = []comparison{
 		},
 	},
 	{
+		name: "dotx-hand", ours: "DoTx", rival: "by hand",
+		programs: []program{{dir: "test/servers", pkg: "./tx", bench: "BenchmarkTx", time: "1000x", quick: "10x"}},
+		rows: []row{
+			{text: "PostgreSQL, database/sql", ours: "Tx/PostgreSQL DoTx-µs", rival: "Tx/PostgreSQL hand-µs", unit: "µs", goal: goal{most: 1.15}},
+			{text: "PostgreSQL, pgx", ours: "Tx/pgx DoTx-µs", rival: "Tx/pgx hand-µs", unit: "µs", goal: goal{most: 1.15}},
+			{text: "MariaDB", ours: "Tx/MariaDB DoTx-µs", rival: "Tx/MariaDB hand-µs", unit: "µs", goal: goal{most: 1.15}},
+			{text: "SQLite", ours: "Tx/SQLite DoTx-µs", rival: "Tx/SQLite hand-µs", unit: "µs", goal: goal{most: 1.15}},
+		},
+	},
+	{
 		name: "callers", ours: "one caller", rounds: 3,
 		programs: []program{{dir: "test/servers", pkg: "./sql", bench: "BenchmarkSQLite|BenchmarkPostgres|BenchmarkMySQL", time: "1000x", quick: "10x"}},
 		rows:     callerRows(),

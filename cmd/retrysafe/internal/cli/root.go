@@ -69,7 +69,7 @@ func rootCommand() *cobra.Command {
 	addVersion(root)
 	show := demo.Command(openForDemo)
 	ignoreEnvironment(show.Flags()) // it makes records, and kills its gateways
-	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), capacityCommand(), migrateCommand(), sealCommand(), secretCommand(), restoreCommand(), idsCommand(), dlqCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
+	root.AddCommand(gatewayCommand(), keysCommand(), resumeCommand(), benchCommand(), capacityCommand(), migrateCommand(), sealCommand(), secretCommand(), restoreCommand(), idsCommand(), dlqCommand(), outboxCommand(), consoleCommand(), checkCommand(), adviseCommand(), versionCommand(), show, demo.ShopCommand())
 	setCompletions(root)
 	return root
 }

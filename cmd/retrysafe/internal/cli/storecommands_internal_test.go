@@ -39,6 +39,8 @@ var storeCommands = map[string]string{
 	"dlq list": letters, "dlq show": letters, "dlq redrive": letters, "dlq discard": letters, "dlq run": letters,
 	"bench store": makes, "demo": makes, "capacity": none,
 	"console": other, "gateway": other, "ids serve": other, "migrate": other, "secret check": other, "secret replace": other,
+	// the store has their audit log alone
+	"outbox list": other, "outbox redrive": other, "outbox discard": other,
 	"restore check": other, "restore accept": other,
 	"keys": other, "dlq": other, // they print their help
 }

@@ -51,7 +51,7 @@ func newMetrics(s *Server) *metrics {
 }
 
 func (m *metrics) newHandler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 100})
 }
 
 func (k *kindMetrics) countMade(n int, took time.Duration) {

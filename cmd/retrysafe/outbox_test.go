@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
+)
+
+// newDeadOutbox returns an outbox in a file, of which the first two of three messages are dead. The
+// third has the key of the first.
+func newDeadOutbox(t *testing.T, file string) *outbox.Outbox {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(60000)")
+	assert.NoError(t, err, "open")
+	t.Cleanup(func() { _ = db.Close() })
+	box, err := outbox.New(db, outbox.SQLite, &outbox.Options{Logger: slog.New(slog.DiscardHandler)})
+	assert.NoError(t, err, "outbox")
+	assert.NoError(t, box.Migrate(t.Context()), "tables")
+	tx, err := db.BeginTx(t.Context(), nil)
+	assert.NoError(t, err, "begin")
+	for i, key := range []string{"secret-ann", "secret-bob", "secret-ann"} {
+		assert.NoError(t, box.Add(t.Context(), dbtx.SQL(tx, dbtx.SQLite), outbox.Message{ID: fmt.Sprint("secret-", i), Topic: fmt.Sprint("topic-", i), Key: key, Payload: []byte("{}")}), "add")
+	}
+	assert.NoError(t, tx.Commit(), "commit")
+	relay, err := outbox.NewRelay(box, outbox.OneByOne(func(context.Context, outbox.Outgoing) error {
+		return outbox.Permanent(errors.New("no such topic, says the broker"))
+	}), nil)
+	assert.NoError(t, err, "relay")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	eventually(t, func() bool {
+		s, err := box.Stats(t.Context())
+		return err == nil && s.Dead == 2 && s.Pending == 1
+	}, "two are dead, and the third waits for the first")
+	stop()
+	<-ended
+	return box
+}
+
+// TestOutboxCommand: an operator sees which messages of an outbox are dead, and puts them back or
+// removes them, with the audit log of a store, or without one.
+func TestOutboxCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "shop.db"), "sqlite:"+filepath.Join(dir, "records.db")
+	box := newDeadOutbox(t, file)
+	run := func(args ...string) (string, int) {
+		t.Helper()
+		return runToEnd(t, withSecret(t, oneSecret, append([]string{"outbox", args[0], "--outbox", "sqlite:" + file}, args[1:]...)...))
+	}
+	out, code := run("list")
+	assert.True(t, code == 0 && strings.Contains(out, "1 pending, of which 0 were refused") && strings.Contains(out, "2 dead"), "list: %d %s", code, out)
+	assert.True(t, strings.Contains(out, "topic-0") && strings.Contains(out, "topic-1") && !strings.Contains(out, "topic-2"), "dead messages: %s", out)
+	assert.True(t, !strings.Contains(out, "secret-") && !strings.Contains(out, "says the broker"), "nothing is revealed: %s", out)
+	out, code = run("list", "--json", "--topic", "topic-1")
+	assert.True(t, code == 0 && strings.Count(out, "\n") == 2 && strings.Contains(out, `{"pending":1,"waiting":0,"dead":2,`) && strings.Contains(out, `{"place":2,"topic":"topic-1"`), "JSON: %d %s", code, out)
+	out, code = run("list", "--reveal", "--limit", "1")
+	assert.True(t, code == 0 && strings.Contains(out, "secret-ann") && strings.Contains(out, "says the broker") && !strings.Contains(out, "secret-bob"), "reveal: %d %s", code, out)
+
+	for _, wrong := range []struct{ args, want string }{
+		{"redrive", "--all, and not both"},
+		{"redrive 1 --all", "--all, and not both"},
+		{"redrive one", `"one" is no place of a message`},
+		{"discard 1 --topic topic-0", "--topic belongs to --all"},
+		{"discard 1 --store " + store, "reason"},
+		{"discard 1 --store redis://127.0.0.1:1 --reason why", "namespace is missing"},
+	} {
+		out, code = run(strings.Fields(wrong.args)...)
+		assert.True(t, code == 2 && strings.Contains(out, wrong.want), "%s: %d %s", wrong.args, code, out)
+	}
+	out, code = run("discard", "1", "--store", store, "--reason", "why")
+	assert.True(t, code == 1 && strings.Contains(out, "there is no such file"), "a store that is not there: %d %s", code, out)
+	s, err := box.Stats(t.Context())
+	assert.True(t, err == nil && s.Dead == 2, "nothing was done: %+v, %v", s, err)
+
+	out, code = runToEnd(t, newCommand(t, "migrate", "--store", store))
+	assert.Equal(t, code, 0, "tables: %s", out)
+	out, code = run("discard", "2", "9", "--store", store, "--by", "ann", "--reason", "bob is gone")
+	assert.True(t, code == 1 && strings.Contains(out, "1 discarded") && strings.Contains(out, "no dead message at place 9"), "discard: %d %s", code, out)
+	out, code = run("redrive", "--all", "--topic", "topic-0")
+	assert.True(t, code == 0 && strings.Contains(out, "1 to be published again"), "redrive: %d %s", code, out)
+	out, code = runToEnd(t, withSecret(t, oneSecret, "keys", "list", "--layer", "audit", "--store", store, "--json"))
+	assert.True(t, code == 0 && strings.Count(out, `"layer":"audit"`) == 2, "the entry of discard, and its result: %d %s", code, out)
+
+	var published []string
+	relay, err := outbox.NewRelay(box, outbox.OneByOne(func(_ context.Context, m outbox.Outgoing) error {
+		published = append(published, m.ID)
+		return nil
+	}), nil)
+	assert.NoError(t, err, "relay")
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	eventually(t, func() bool {
+		s, err := box.Stats(t.Context())
+		return err == nil && s.Dead == 0 && s.Pending == 0
+	}, "all are published")
+	stop()
+	<-ended
+	assert.Equal(t, published, []string{"secret-0", "secret-2"}, "published, in their places")
+	out, code = run("list")
+	assert.True(t, code == 0 && strings.Contains(out, "0 dead"), "list then: %d %s", code, out)
+}
