@@ -103,11 +103,11 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 	// outbox
 	"database with the outbox: sqlite:PATH, postgres://HOST/DATABASE or mysql://HOST/DATABASE":          "发件箱所在的数据库：sqlite:PATH、postgres://HOST/DATABASE 或 mysql://HOST/DATABASE",
 	"also show ids, keys and the last errors":                                                           "也显示 ID、键和最后的错误",
-	"only dead messages of this topic":                                                                  "仅限这个主题的死消息",
-	"at most this many dead messages; 0 is all":                                                         "最多列出多少条死消息；0 表示全部",
-	"print one JSON object per line: the counts, then each dead message":                                "每行打印一个 JSON 对象：先是统计，然后是每条死消息",
-	"all dead messages that --topic selects":                                                            "--topic 选中的全部死消息",
-	"with --all: only dead messages of this topic":                                                      "与 --all 一起用：仅限这个主题的死消息",
+	"only dead messages of this topic":                                                                  "仅限这个主题的死信",
+	"at most this many dead messages; 0 is all":                                                         "最多列出多少条死信；0 表示全部",
+	"print one JSON object per line: the counts, then each dead message":                                "每行打印一个 JSON 对象：先是统计，然后是每条死信",
+	"all dead messages that --topic selects":                                                            "--topic 选中的全部死信",
+	"with --all: only dead messages of this topic":                                                      "与 --all 一起用：仅限这个主题的死信",
 	`store with the audit log, or RETRYSAFE_STORE; "none" if there is no audit log`:                     `审计日志所在的存储，或 RETRYSAFE_STORE；没有审计日志时写 "none"`,
 	"namespace of the audit log; required on Redis, PostgreSQL and MySQL, otherwise the default is app": "审计日志的命名空间；在 Redis、PostgreSQL 和 MySQL 上必须写，其他默认 app",
 

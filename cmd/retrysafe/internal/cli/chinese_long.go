@@ -66,14 +66,14 @@ once. Each message that it redrives has its entries in the audit log.`: `run 重
 
 	// outbox
 	`outbox works on the outbox in the database of a service. A message that its relay has given up is dead: it holds up
-all later messages of its key. A message is named by its place in the order.`: `outbox 处理一个服务的数据库里的发件箱。转发者放弃的消息是死消息：它挡住同一个键之后的所有消息。
+all later messages of its key. A message is named by its place in the order.`: `outbox 处理一个服务的数据库里的发件箱。中继放弃的消息是死信：它挡住同一个键之后的所有消息。
 消息用它在顺序里的位置来指明。`,
 	"With --store, what redrive and discard do, and what list --reveal shows, is written to the audit log of that store.": "有 --store 时，redrive 和 discard 所做的，以及 list --reveal 所显示的，都写入那个存储的审计日志。",
 	`list prints how many messages are not published yet, how many of them were refused and are tried again later, and the
-age of the oldest one. Then it lists the dead messages.`: `list 打印还没有发布的消息数、其中被拒绝而稍后再试的消息数，以及最老的一条有多久。然后列出死消息。`,
+age of the oldest one. Then it lists the dead messages.`: `list 打印还没有发布的消息数、其中被拒绝而稍后再试的消息数，以及最老的一条有多久。然后列出死信。`,
 	`redrive lets the relay publish dead messages again, each in its place before the later ones of its key. First mend what
-the broker refuses: list --reveal shows its errors.`: `redrive 让转发者重新发布死消息，每条都在原来的位置，先于同一个键之后的消息。请先修好消息代理拒绝的原因：list --reveal 显示它的错误。`,
-	"discard deletes dead messages. They are never published, and the later messages of their keys are.": "discard 删除死消息。它们不会再发布，同一个键之后的消息会发布。",
+the broker refuses: list --reveal shows its errors.`: `redrive 让中继重新发布死信，每条都在原来的位置，先于同一个键之后的消息。请先修好消息代理拒绝的原因：list --reveal 显示它的错误。`,
+	"discard deletes dead messages. They are never published, and the later messages of their keys are.": "discard 删除死信。它们不会再发布，同一个键之后的消息会发布。",
 
 	// dlqshow
 	`show shows one dead letter. In its body, characters that are not printable are shown as escapes, such as \x1b: they

@@ -231,7 +231,7 @@ func (x *liveGateway) requireSameSecret(ctx context.Context, g *gateway.Gateway)
 	err := g.CheckSecret(ctx)
 	switch {
 	case errors.Is(err, retrysafe.ErrSecretChanged):
-		return &usageError{err}
+		return &usageError{fmt.Errorf("%w; \"retrysafe secret check\" checks a secret, and changes nothing", err)}
 	case errors.Is(err, retrysafe.ErrUnavailable):
 		x.log.Warn("the store does not say yet whether the secret is the one that it was used with; until it does, guarded requests are refused", "error", err.Error())
 		return nil
