@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"database/sql"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -252,6 +253,37 @@ func TestAlertsOfTheStore(t *testing.T) {
 	again := await(t, operators, "the store is back", func(f figures) bool { return f[silentStore] < 10 && f[staleDoubts] < 20 && f.doubts() == 1 })
 	requireAlerts(t, again, again, "RetrysafeDoubts")
 
+	resolveOnlyDoubt(t, store)
+	done := await(t, operators, "the doubt is resolved", func(f figures) bool { return f.doubts() == 0 && f[staleDoubts] < 20 })
+	requireAlerts(t, done, done)
+}
+
+// TestAlertOfAnOldDoubt: a doubt that an operator leaves for two hours, which pass at once, pages
+// once more, and no longer when it is resolved.
+func TestAlertOfAnOldDoubt(t *testing.T) {
+	t.Parallel()
+	up, file := newBreakableService(t), filepath.Join(t.TempDir(), "records.db")
+	base, operators := startMonitored(t, "--upstream", up.URL, "--store", "sqlite:"+file)
+	up.broken.Store("cut")
+	status, body, _ := postPayment(t, base, "in-doubt")
+	assert.Equal(t, status, 502, "a request that is cut: %s", body)
+	young := await(t, operators, "the doubt is counted", func(f figures) bool { return f.doubts() == 1 })
+	requireAlerts(t, young, young, "RetrysafeDoubts")
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)")
+	assert.NoError(t, err, "open")
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), "UPDATE retrysafe_records SET updated = updated - 7200000000 WHERE state <> 3")
+	assert.NoError(t, err, "age")
+	old := await(t, operators, "the doubt is old", func(f figures) bool { return f["retrysafe_oldest_doubt_seconds"] > 3600 })
+	requireAlerts(t, old, old, "RetrysafeDoubts", "RetrysafeOldDoubt")
+	resolveOnlyDoubt(t, "sqlite:"+file)
+	done := await(t, operators, "the doubt is resolved", func(f figures) bool { return f.doubts() == 0 && f["retrysafe_oldest_doubt_seconds"] == 0 })
+	requireAlerts(t, done, done)
+}
+
+// resolveOnlyDoubt says that nothing was done for the only request in doubt of a store.
+func resolveOnlyDoubt(t *testing.T, store string) {
+	t.Helper()
 	out, code := runToEnd(t, newCommand(t, "keys", "list", "--in-doubt", "--json", "--store", store, "--namespace", "app"))
 	assert.Equal(t, code, 0, "keys list: %s", out)
 	var listed struct {
@@ -262,8 +294,6 @@ func TestAlertsOfTheStore(t *testing.T) {
 	assert.NoError(t, json.Unmarshal([]byte(line), &listed), "keys list: %s", out)
 	out, code = runToEnd(t, newCommand(t, "keys", "release", listed.Hash, "--fence", listed.Fence.String(), "--reason", "a test", "--store", store, "--namespace", "app"))
 	assert.Equal(t, code, 0, "keys release: %s", out)
-	done := await(t, operators, "the doubt is resolved", func(f figures) bool { return f.doubts() == 0 && f[staleDoubts] < 20 })
-	requireAlerts(t, done, done)
 }
 
 // TestAlertsOfTheService: a service that nothing listens for, by requests and by health checks; one
