@@ -80,7 +80,7 @@ export function span(seconds) {
   return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long" }).format(n);
 }
 
-export const when = (date) => new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(date));
+export const when = (date) => new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "long" }).format(new Date(date));
 export const clock = (date) => new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(new Date(date));
 export const minute = (date) => new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(new Date(date));
 export const time = (date) => h("time", { datetime: new Date(date).toISOString() }, when(date));

@@ -99,6 +99,7 @@ search.operation.hint|For example POST /payments. May be empty, as every field h
 search.more|More fields …
 search.tenant.hint|It is sent in the body of a request, so it stands in no address and no log.
 search.again|What this search was for does not stand in the address. Fill in the form again.
+searched|Found by
 search.user.hint|Who sent it, for example ann. Other forms: bearer:TOKEN, cookie:VALUE, or jwt: with iss, a vertical bar and sub.
 search.time.hint|When the key was first used, in the time of this browser.
 search.answer|By what the answer says …

@@ -3,6 +3,7 @@ import { Problem, call } from "./api.js";
 import { countDoubts, entitle } from "./count.js";
 import { chip, data, facts, field, h, number, seen, span, t, time, when, word } from "./dom.js";
 import { reasoned } from "./forms.js";
+import { searchedFor } from "./search.js";
 import { View, advice, adviceOf, age, causeWord, may, operation, stateChip, whyNot } from "./view.js";
 
 const httpLayers = ["gw", "http", "nginx", "token"];
@@ -21,9 +22,11 @@ class Record extends View {
 
   show(r) {
     this.record = r;
+    this.searched ??= searchedFor();
     entitle(seen(r.operation) || t("no-operation"));
     return [h("h1", operation(r), " ", stateChip(r.state), " ", r.cause && chip("plain", causeWord(r.cause))),
       h("p.meta", t("hash"), " ", h("code", r.hash), " · ", word("layer", r.layer), " · ", age(r)),
+      this.searched && h("p.meta.searched", t("searched"), " ", h("strong", seen(this.searched))),
       this.explain(r), h("div.columns", this.facts(r), this.timeline(r)), this.resolve(r), this.answer(r), this.reveal(r)];
   }
 

@@ -18,6 +18,15 @@ function layer(name, value, any) {
 const bodies = new Map();
 const inBody = ["tenant", "user", "id", "location", "text", "reason"];
 
+// searchedFor returns the caller and the key of the search that a person has come from, in words:
+// what it found has them, and no page about a record shows them.
+let cameFrom = "";
+addEventListener("hashchange", (event) => { cameFrom = new URL(event.oldURL).hash; });
+export function searchedFor() {
+  const { user, id } = bodies.get(cameFrom) ?? {};
+  return [user && `${t("user")} ${user}`, id && `${t("search.id")} ${id}`].filter(Boolean).join(", ");
+}
+
 // asks is true from the moment at which a person asks until the view shows what it finds.
 let asks = false;
 

@@ -99,6 +99,7 @@ search.operation.hint|例如 POST /payments。和这里的每一项一样，可�
 search.more|更多条件……
 search.tenant.hint|它放在请求正文里发送，不会出现在地址和日志里。
 search.again|搜索的内容不在地址里。请重新填写表单。
+searched|查找条件：
 search.user.hint|谁发送的，例如 ann。其他写法：bearer:TOKEN、cookie:VALUE，或者 jwt: 后接 iss、竖线和 sub。
 search.time.hint|键第一次使用的时间，按这个浏览器的时区。
 search.answer|按响应的内容……

@@ -426,6 +426,11 @@ func TestConsoleFindsACaller(t *testing.T) {
 	}
 	fill(`{ state: "", user: "header:user-7", id: "done-7" }`)
 	b.awaitText(".found", "Shown: 1. That is all.")
+	evalScript[bool](b, `(document.querySelector(".found a").click(), true)`)
+	b.awaitText(".searched", "header:user-7")
+	b.awaitText(".searched", "done-7")
+	b.openView("#/doubts")
+	b.openView("#/search")
 	fill(`{ state: "", user: "basic:user-7", id: "" }`)
 	b.awaitText(".found", "every record is read")
 	b.awaitText(".found", "No record.")
