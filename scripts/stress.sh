@@ -70,5 +70,6 @@ failed_tests() {
     sed 's/.*"Package":"\([^"]*\)","Test":"\([^"]*\)"/\1 \2/' | sort | uniq -c | sort -rn
 }
 printf '\nfailed tests, and how often:\n'
-failed_tests | grep . || echo '  none'
+failed=$(failed_tests)
+printf '%s\n' "${failed:-  none}"
 summary
