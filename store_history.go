@@ -80,17 +80,23 @@ func (m *storeMarks) markStore(ctx context.Context, c *core) (h storemark.Histor
 	err = c.store.CallUntilAnswered(ctx, func(limit time.Duration) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		var err error
-		if h, err = m.write(ctx, c); errors.Is(err, storemark.ErrRecord) {
+		found, err := m.write(ctx, c)
+		if err == nil || found.Lost != 0 { // a further try may not read that once more
+			h = found
+		}
+		if errors.Is(err, storemark.ErrRecord) {
 			unreadable, err = err, nil
 		}
 		return err
 	})
-	if err != nil && h.Lost == 0 {
+	switch {
+	case unreadable != nil:
+		return m.seen, unreadable
+	case err != nil && h.Lost == 0:
 		return m.seen, storecall.Unavailable(err)
 	}
 	// What was read shows that the store went back, also if that could not be written.
-	return h, unreadable
+	return h, nil
 }
 
 // write writes the history of the store with what this engine has noticed, in place of the record

@@ -106,3 +106,25 @@ func TestRequestsShareALook(t *testing.T) {
 		assert.NoError(t, e.Shutdown(t.Context()), "shut down")
 	})
 }
+
+// TestHistoryOfALaterBuild: marks that this build cannot read are not counted, since fewer of them
+// than before would be an alert. New keys run.
+func TestHistoryOfALaterBuild(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(nil)
+	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	_, err := s.Acquire(t.Context(), storeapi.AcquireRequest{
+		Key: storeapi.StoreKey{Namespace: e.Namespace(), Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}}, Owner: storeapi.Owner{1},
+		Lease: 1, Retention: storeapi.Forever, Binding: []byte{2, 1}, Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: "mark"},
+	})
+	assert.NoError(t, err, "the record")
+	m := NewMonitor(nil)
+	h := newHistoryCheck(e, &Options{Monitor: m}, slog.New(slog.DiscardHandler))
+	assert.NoError(t, h.requireHistory(t.Context()), "a new key")
+	all, err := m.registry.Gather()
+	assert.NoError(t, err, "metrics")
+	for _, f := range all {
+		assert.True(t, f.GetName() != "retrysafe_store_marks", "marks are counted: %v", f)
+	}
+}
