@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -147,6 +148,39 @@ func TestAlertsOfAnOutbox(t *testing.T) {
 	requireAlerts(t, gone, gone)
 	stop()
 	<-ended
+}
+
+// TestAlertOfASilentOutbox: a database that does not answer for six minutes, which pass at once, is
+// an alert of its own, and no longer when it answers.
+func TestAlertOfASilentOutbox(t *testing.T) {
+	t.Parallel()
+	var well, away, again figures
+	synctest.Test(t, func(t *testing.T) {
+		box, db := newOutbox(t)
+		s := newMeasuredService(t)
+		_, err := s.WatchOutbox(box)
+		assert.NoError(t, err, "watch")
+		rename := func(from, to string) {
+			t.Helper()
+			_, err := db.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to)
+			assert.NoError(t, err, "rename")
+		}
+		well = s.figures(t)
+		rename("retrysafe_outbox", "gone")
+		for range 6 {
+			time.Sleep(time.Minute)
+			away = s.figures(t)
+		}
+		rename("gone", "retrysafe_outbox")
+		time.Sleep(20 * time.Second)
+		again = s.figures(t)
+	})
+	requireAlerts(t, well, well)
+	// The message waits too.
+	requireAlerts(t, well, away, "RetrysafeOutboxUnknown", "RetrysafeOutboxLag")
+	assert.Equal(t, again["retrysafe_outbox_pending"], 1.0, "the message is there")
+	again["retrysafe_outbox_oldest_seconds"] = 0 // it waited, which is another alert
+	requireAlerts(t, again, again)
 }
 
 // TestAlertOfDeadLetters: a consumer gives a message up, and then handles another one.
