@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"hash/fnv"
 	"slices"
+	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +22,7 @@ var _ lock.Lister = (*Backend)(nil)
 // of the server, locks or not.
 const (
 	mostScanned = 100
-	scanCount   = "1000"
+	scanCount   = 1000
 )
 
 // List implements [lock.Lister]. It walks the keys of one primary by SCAN, about 100,000 of them
@@ -79,11 +82,15 @@ func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, erro
 }
 
 // listPlace is where the next page of a list begins: at a cursor of SCAN of a primary. If last is
-// set, a part of what that run of SCAN returns was listed already, up to that name.
-type listPlace struct{ node, cursor, last string }
+// set, that run of SCAN returned more names than a page has room for, and those up to last were
+// listed; names is the digest of them all. Another run can return other names, also for the same
+// cursor: then all of them are listed, since it is not known which ones were.
+type listPlace struct{ node, cursor, names, last string }
 
 // String returns the place as text for [lock.Page].
-func (p listPlace) String() string { return p.node + " " + p.cursor + " " + p.last }
+func (p listPlace) String() string {
+	return p.node + " " + p.cursor + " " + p.names + " " + p.last
+}
 
 var errAfter = errors.New("redislock: after is not what List has returned; leave it empty for the first page")
 
@@ -91,11 +98,11 @@ func parsePlace(text string) (listPlace, error) {
 	if text == "" {
 		return listPlace{cursor: "0"}, nil
 	}
-	parts := strings.SplitN(text, " ", 3)
-	if len(parts) != 3 || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
+	parts := strings.SplitN(text, " ", 4)
+	if len(parts) != 4 || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
 		return listPlace{}, errAfter
 	}
-	return listPlace{parts[0], parts[1], parts[2]}, nil
+	return listPlace{parts[0], parts[1], parts[2], parts[3]}, nil
 }
 
 // eachPrimary calls f for each primary with the name that it has in its cluster; a server that is
@@ -125,39 +132,57 @@ func primaryNames(ctx context.Context, nodes redisclient.Nodes) (ids []string, e
 }
 
 // readPage reads locks from a place on, and moves the place. At the end of the primary the cursor
-// is 0 and last is empty.
+// is 0 and last is empty. A page ends before a run of SCAN whose locks have no room; if there is no
+// room for one run, it reads a shorter one.
 func (b *Backend) readPage(ctx context.Context, do redisnode.Do, at *listPlace, limit int) (held []lock.Held, err error) {
+	count := scanCount
+	if at.last != "" {
+		count = 1 // as in the run that was split
+	}
 	for range mostScanned {
-		next, names, err := b.scanNames(ctx, do, at.cursor)
+		next, names, err := b.scanNames(ctx, do, at.cursor, count)
 		if err != nil {
 			return nil, err
 		}
-		rest, found := slices.BinarySearch(names, at.last)
-		if found {
-			rest++
+		all := digestNames(names)
+		if at.last != "" && at.names == all {
+			names = names[sort.SearchStrings(names, at.last+"\x00"):]
 		}
-		some, err := b.readHeld(ctx, names[rest:])
+		some, err := b.readHeld(ctx, names)
 		if err != nil {
 			return nil, err
 		}
-		if room := limit - len(held); len(some) > room {
-			if room > 0 {
-				at.last = some[room-1].Name
+		switch {
+		case len(held)+len(some) <= limit:
+			held = append(held, some...)
+			at.cursor, at.names, at.last = next, "", ""
+			if next == "0" || len(held) == limit {
+				return held, nil
 			}
-			return append(held, some[:room]...), nil
-		}
-		held = append(held, some...)
-		at.cursor, at.last = next, ""
-		if next == "0" || len(held) == limit {
+			count = scanCount
+		case len(held) > 0:
 			return held, nil
+		case count > 1:
+			count /= 2
+		default: // many names in one bucket of the server's table
+			at.names, at.last = all, some[limit-1].Name
+			return some[:limit], nil
 		}
 	}
 	return held, nil
 }
 
-// scanNames returns the names that could be locks, in their order.
-func (b *Backend) scanNames(ctx context.Context, do redisnode.Do, cursor string) (next string, names []string, err error) {
-	r := do(ctx, "SCAN", cursor, "MATCH", redisnode.Begins(b.o.Prefix), "COUNT", scanCount, "TYPE", "string")
+func digestNames(names []string) string {
+	h := fnv.New64a()
+	for _, name := range names {
+		_, _ = h.Write(append([]byte(name), 0)) // names have no zero byte
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// scanNames returns the names that could be locks, in their order, of about as many keys as count.
+func (b *Backend) scanNames(ctx context.Context, do redisnode.Do, cursor string, count int) (next string, names []string, err error) {
+	r := do(ctx, "SCAN", cursor, "MATCH", redisnode.Begins(b.o.Prefix), "COUNT", strconv.Itoa(count), "TYPE", "string")
 	if r.Err != nil {
 		return "", nil, explainRefusal(r.Err)
 	}

@@ -377,3 +377,35 @@ func TestRedisLocksAmongManyKeys(t *testing.T) {
 	_, err = b.List(t.Context(), lock.ListRequest{After: "elsewhere", Limit: 1})
 	assert.True(t, err != nil, "a place that List has not returned is refused")
 }
+
+// TestLocksWhileKeysGo: a lock that is held is on some page of a list, whatever happens to other
+// keys between two pages: runs of SCAN from the same cursor cover more of the server when keys are
+// gone.
+func TestLocksWhileKeysGo(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRedis(t)
+	b, err := redislock.New(t.Context(), servers.RedisClients["rueidis"](t, "redis://"+server.Addr), nil)
+	assert.NoError(t, err, "New")
+	const held, others, gone = 40, 8000, 400
+	for i := range held {
+		r := lock.Request{Name: fmt.Sprint("lock-", i), Lease: 10 * time.Minute, Owner: storeapi.Owner{1, byte(i)}}
+		_, err := b.TryLock(t.Context(), r)
+		assert.NoError(t, err, "lock %d", i)
+	}
+	for _, limit := range []int{1, 3, 7} {
+		servers.RedisDo(server.Addr, "EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'other-' .. i, '') end", 0, others)
+		listed, deleted := map[string]bool{}, 0
+		for after, more := "", true; more; {
+			page, err := b.List(t.Context(), lock.ListRequest{After: after, Limit: limit})
+			assert.NoError(t, err, "list")
+			assert.True(t, len(page.Locks) <= limit, "a page of %d has %d locks", limit, len(page.Locks))
+			for _, h := range page.Locks {
+				listed[h.Name] = true
+			}
+			servers.RedisDo(server.Addr, "EVAL", "for i = ARGV[1], ARGV[2] do redis.call('DEL', 'other-' .. i) end", 0, deleted+1, deleted+gone)
+			deleted += gone
+			after, more = page.Next, page.Next != ""
+		}
+		assert.Equal(t, len(listed), held, "locks on pages of %d", limit)
+	}
+}
