@@ -55,7 +55,7 @@ func (r *ListRequest) Size() int {
 // Page is a part of a list.
 type Page struct {
 	Locks []Held
-	// Next is the After of the next page; empty after the last page, and only then: a page before it
-	// can be shorter than its limit, or empty. It may contain the name of a lock.
+	// Next is the After of the next page; empty after the last page, and only then: a page before
+	// it can be shorter than its limit, or empty. It may contain the name of a lock.
 	Next string
 }
