@@ -100,9 +100,13 @@ func (e *env) newRequest(lease time.Duration) lock.Request {
 	return r
 }
 
-// acquireFree acquires a lock that must be free.
+// acquireFree acquires a lock that must be free. On a slow machine a short lease can be over before
+// the backend has it: then it tries again.
 func (e *env) acquireFree(b lock.Backend, r lock.Request) (retrysafe.Fence, error) {
 	g, err := b.TryLock(e.ctx, r)
+	for err != nil && !isHeld(err) && r.Lease <= e.Short && e.ctx.Err() == nil {
+		g, err = b.TryLock(e.ctx, r)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("TryLock of a lock that is free: %w", err)
 	}
