@@ -73,6 +73,7 @@ func TestOutboxCommand(t *testing.T) {
 		{"redrive 1 --all", "--all, and not both"},
 		{"redrive one", `"one" is no place of a message`},
 		{"discard 1 --topic topic-0", "--topic belongs to --all"},
+		{"discard --all --topic=", "--topic is empty"},
 		{"discard 1 --store " + store, "reason"},
 		{"discard 1 --store redis://127.0.0.1:1 --reason why", "namespace is missing"},
 	} {

@@ -203,6 +203,8 @@ func (f *outboxFlags) disposeMessages(c *cobra.Command, places []string, action,
 	switch {
 	case f.all == (len(places) > 0):
 		return &usageError{errors.New("name messages by their places, as outbox list shows them, or say --all, and not both")}
+	case f.topic == "" && c.Flags().Changed("topic"):
+		return &usageError{errors.New("--topic is empty; leave it out for all topics")}
 	case f.topic != "" && !f.all:
 		return &usageError{errors.New("--topic belongs to --all")}
 	}
