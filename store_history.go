@@ -117,7 +117,7 @@ func (m *storeMarks) write(ctx context.Context, c *core) (next storemark.History
 		}
 		retention := m.forgetExpired(&found)
 		next = h.Next(&m.seen, c.store.TimeAt(time.Now()))
-		if try > 0 && next.Lost == 0 && next.Last() == h.Last() && time.Since(m.confirmedAt) < confirmEvery {
+		if try > 0 && next.Lost == h.Lost && next.Last() == h.Last() && time.Since(m.confirmedAt) < confirmEvery {
 			m.rec = found
 			return next, nil
 		}
