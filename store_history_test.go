@@ -46,6 +46,19 @@ func (s *replacedStore) Lookup(ctx context.Context, key storeapi.StoreKey) (stor
 	return s.now.Load().Lookup(ctx, key)
 }
 
+// markKey is the key of the record with the marks.
+var markKey = storeapi.StoreKey{Namespace: "shop", Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}}
+
+// putMarks writes the record with the marks.
+func putMarks(t *testing.T, s storeapi.Store, binding []byte, retention time.Duration) {
+	t.Helper()
+	_, err := s.Acquire(ctx, storeapi.AcquireRequest{
+		Key: markKey, Owner: storeapi.Owner{1}, Lease: 1, Retention: retention, Binding: binding,
+		Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: "mark"},
+	})
+	assert.NoError(t, err, "the record with the marks")
+}
+
 // TestMarkStore: engines of one store mark it, see that it is another one, say so to those that
 // come later, and go on when an operator has accepted it. Wrappers of stores do not hide that.
 func TestMarkStore(t *testing.T) {
@@ -125,14 +138,9 @@ func TestMarkThatIsNotConfirmed(t *testing.T) {
 		}
 		s.now.Store(primary)
 		assert.Equal(t, mark(), 0, "marks without an answer")
-		key := storeapi.StoreKey{Namespace: "shop", Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}}
-		rec, err := primary.Lookup(ctx, key)
+		rec, err := primary.Lookup(ctx, markKey)
 		assert.NoError(t, err, "look up")
-		_, err = replica.Acquire(ctx, storeapi.AcquireRequest{
-			Key: key, Owner: storeapi.Owner{1}, Lease: 1, Retention: storeapi.Forever, Binding: rec.Binding,
-			Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: "mark"},
-		})
-		assert.NoError(t, err, "replicate")
+		putMarks(t, replica, rec.Binding, storeapi.Forever)
 		s.unconfirmed.Store(true)
 		assert.True(t, mark() > 0, "marks have an answer while the replica is away")
 		s.now.Store(replica)
@@ -194,12 +202,7 @@ func TestMarkExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(nil)
-		_, err := s.Acquire(ctx, storeapi.AcquireRequest{
-			Key:   storeapi.StoreKey{Namespace: "shop", Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}},
-			Owner: storeapi.Owner{1}, Lease: 1, Retention: time.Hour, Binding: append([]byte{1}, make([]byte, 48)...),
-			Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: "mark"},
-		})
-		assert.NoError(t, err, "the first record")
+		putMarks(t, s, append([]byte{1}, make([]byte, 48)...), time.Hour)
 		one, other := withSecret(t, s, oneSecret), withSecret(t, s, oneSecret)
 		for _, pause := range []time.Duration{time.Second, 50 * time.Minute, 50 * time.Minute, 2 * time.Hour, time.Second} {
 			time.Sleep(pause)
@@ -208,7 +211,7 @@ func TestMarkExpires(t *testing.T) {
 				assert.NoError(t, err, "after %v", pause)
 			}
 		}
-		rec, err := s.Lookup(ctx, storeapi.StoreKey{Namespace: "shop", Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}})
+		rec, err := s.Lookup(ctx, markKey)
 		assert.True(t, err == nil && rec.Expires.Sub(rec.Updated) == time.Hour, "the record keeps its retention: %+v, %v", rec, err)
 	})
 }
@@ -238,15 +241,10 @@ func TestMarkStoreFaults(t *testing.T) {
 func TestMarkStoreOfALaterBuild(t *testing.T) {
 	t.Parallel()
 	s := memstore.New(nil)
-	key := storeapi.StoreKey{Namespace: "shop", Layer: "mark", Key: storeapi.Key{Operation: "mark", ID: "last"}}
-	_, err := s.Acquire(ctx, storeapi.AcquireRequest{
-		Key: key, Owner: storeapi.Owner{1}, Lease: 1, Retention: storeapi.Forever, Binding: []byte{2, 1},
-		Finish: &storeapi.Finish{State: storeapi.StateFailed, Answer: storeapi.Answer{Codec: "none"}, Cause: "mark"},
-	})
-	assert.NoError(t, err, "the record")
-	_, err = withSecret(t, s, oneSecret).MarkStore(ctx)
+	putMarks(t, s, []byte{2, 1}, storeapi.Forever)
+	_, err := withSecret(t, s, oneSecret).MarkStore(ctx)
 	assert.Contains(t, err.Error(), "cannot be read by this build", "mark")
 	assert.True(t, !errors.Is(err, retrysafe.ErrUnavailable) && !errors.Is(err, retrysafe.ErrStoreWentBack), "mark: %v", err)
-	rec, err := s.Lookup(ctx, key)
+	rec, err := s.Lookup(ctx, markKey)
 	assert.True(t, err == nil && string(rec.Binding) == "\x02\x01", "the record then: %q, %v", rec.Binding, err)
 }

@@ -159,7 +159,7 @@ func SelectMessages(ctx context.Context, o Outbox, in *Disposal) (*Messages, err
 	wants := func(m *outbox.DeadMessage) bool {
 		return in.All && (in.Topic == "" || m.Topic == in.Topic) && (in.Until == nil || !m.Died.After(*in.Until)) || slices.Contains(in.Places, m.Place)
 	}
-	err := eachDead(ctx, o, func(m *outbox.DeadMessage) bool {
+	err := EachDead(ctx, o, func(m *outbox.DeadMessage) bool {
 		switch {
 		case !wants(m):
 		case in.All && len(out.ids) == in.Count:
@@ -202,8 +202,8 @@ func (m *Messages) dispose(ctx context.Context, o Outbox, do func(Outbox, contex
 	return done, nil
 }
 
-// eachDead calls see with the dead messages, until see returns false.
-func eachDead(ctx context.Context, o Outbox, see func(*outbox.DeadMessage) bool) error {
+// EachDead calls see with the dead messages of an outbox, in their order, until see returns false.
+func EachDead(ctx context.Context, o Outbox, see func(*outbox.DeadMessage) bool) error {
 	const page = 1000
 	for after := int64(0); ; {
 		dead, err := o.Dead(ctx, after, page)
@@ -227,6 +227,6 @@ func countDead(c *apiCall) (any, error) {
 		return nil, err
 	}
 	out := &deadCountsJSON{Groups: []deadCountJSON{}}
-	err = eachDead(c.r.Context(), o, func(m *outbox.DeadMessage) bool { return out.countMessage(deadCountJSON{Topic: m.Topic}, m.Died) })
+	err = EachDead(c.r.Context(), o, func(m *outbox.DeadMessage) bool { return out.countMessage(deadCountJSON{Topic: m.Topic}, m.Died) })
 	return out.largestGroups(), err
 }

@@ -37,7 +37,6 @@ type historyCheck struct {
 	wentBack atomic.Pointer[error]     // nil: it did not
 
 	lock    chan struct{} // guards the rest: one look at a time
-	begunAt time.Time     // of the last look
 	err     error         // of the last look: it had no answer
 	strange bool          // the record cannot be read, which was logged
 }
@@ -112,14 +111,14 @@ func (h *historyCheck) markStore(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !h.begunAt.Before(came) {
+	if at := h.lookedAt.Load(); at != nil && !at.Before(came) {
 		return h.err
 	}
 	// It is for all requests, so it does not end with this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
 	defer cancel()
 	begun := time.Now()
-	h.err, h.begunAt = h.readHistory(ctx), begun
+	h.err = h.readHistory(ctx)
 	h.lookedAt.Store(&begun)
 	return h.err
 }

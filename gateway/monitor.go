@@ -43,7 +43,7 @@ type Monitor struct {
 	mu       sync.Mutex // guards the rest
 	failedAt time.Time  // the last failure of the store
 	failedOp string     // its call
-	loggedAt time.Time
+	pause    logPause
 	unlogged int // failures since then that were not logged
 }
 
@@ -200,11 +200,11 @@ func (m *Monitor) recordStoreFailure(op string, err error) {
 	defer m.mu.Unlock()
 	m.failedAt, m.failedOp = time.Now(), op
 	m.unlogged++
-	if m.log == nil || time.Since(m.loggedAt) < 10*time.Second {
+	if m.log == nil || !m.pause.mayLog() {
 		return
 	}
 	m.log.Error("the store fails: what cannot be recorded does not run", "op", op, "error", err.Error(), "times", m.unlogged)
-	m.loggedAt, m.unlogged = time.Now(), 0
+	m.unlogged = 0
 }
 
 // lastStoreFailure returns the call that failed last, and how long ago. Without a failure op is

@@ -96,7 +96,13 @@ func (s *measuredService) until(t *testing.T, what string, ok func(figures) bool
 // newOutbox returns an outbox with a message in a new database.
 func newOutbox(t *testing.T) (*outbox.Outbox, *sql.DB) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "outbox.db")+"?_txlock=immediate&_pragma=busy_timeout(60000)")
+	return newOutboxIn(t, filepath.Join(t.TempDir(), "outbox.db"), outbox.Message{ID: "m-1", Topic: "orders", Key: "ann", Payload: []byte("{}")})
+}
+
+// newOutboxIn returns an outbox with these messages in a new file.
+func newOutboxIn(t *testing.T, file string, messages ...outbox.Message) (*outbox.Outbox, *sql.DB) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(60000)")
 	assert.NoError(t, err, "open")
 	t.Cleanup(func() { _ = db.Close() })
 	box, err := outbox.New(db, outbox.SQLite, &outbox.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -104,7 +110,9 @@ func newOutbox(t *testing.T) (*outbox.Outbox, *sql.DB) {
 	assert.NoError(t, box.Migrate(t.Context()), "tables")
 	tx, err := db.BeginTx(t.Context(), nil)
 	assert.NoError(t, err, "begin")
-	assert.NoError(t, box.Add(t.Context(), dbtx.SQL(tx, dbtx.SQLite), outbox.Message{ID: "m-1", Topic: "orders", Key: "ann", Payload: []byte("{}")}), "add")
+	for _, m := range messages {
+		assert.NoError(t, box.Add(t.Context(), dbtx.SQL(tx, dbtx.SQLite), m), "add")
+	}
 	assert.NoError(t, tx.Commit(), "commit")
 	return box, db
 }

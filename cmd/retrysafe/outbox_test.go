@@ -2,50 +2,45 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/outbox"
-	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
 )
 
 // newDeadOutbox returns an outbox in a file, of which the first two of three messages are dead. The
 // third has the key of the first.
 func newDeadOutbox(t *testing.T, file string) *outbox.Outbox {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(60000)")
-	assert.NoError(t, err, "open")
-	t.Cleanup(func() { _ = db.Close() })
-	box, err := outbox.New(db, outbox.SQLite, &outbox.Options{Logger: slog.New(slog.DiscardHandler)})
-	assert.NoError(t, err, "outbox")
-	assert.NoError(t, box.Migrate(t.Context()), "tables")
-	tx, err := db.BeginTx(t.Context(), nil)
-	assert.NoError(t, err, "begin")
+	var messages []outbox.Message
 	for i, key := range []string{"secret-ann", "secret-bob", "secret-ann"} {
-		assert.NoError(t, box.Add(t.Context(), dbtx.SQL(tx, dbtx.SQLite), outbox.Message{ID: fmt.Sprint("secret-", i), Topic: fmt.Sprint("topic-", i), Key: key, Payload: []byte("{}")}), "add")
+		messages = append(messages, outbox.Message{ID: fmt.Sprint("secret-", i), Topic: fmt.Sprint("topic-", i), Key: key, Payload: []byte("{}")})
 	}
-	assert.NoError(t, tx.Commit(), "commit")
-	relay, err := outbox.NewRelay(box, outbox.OneByOne(func(context.Context, outbox.Outgoing) error {
+	box, _ := newOutboxIn(t, file, messages...)
+	relayUntil(t, box, func(context.Context, outbox.Outgoing) error {
 		return outbox.Permanent(errors.New("no such topic, says the broker"))
-	}), nil)
+	}, outbox.Stats{Dead: 2, Pending: 1}) // the third waits for the first
+	return box
+}
+
+// relayUntil runs a relay until so many messages are dead and pending.
+func relayUntil(t *testing.T, box *outbox.Outbox, publish func(context.Context, outbox.Outgoing) error, want outbox.Stats) {
+	t.Helper()
+	relay, err := outbox.NewRelay(box, outbox.OneByOne(publish), nil)
 	assert.NoError(t, err, "relay")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()
 	eventually(t, func() bool {
 		s, err := box.Stats(t.Context())
-		return err == nil && s.Dead == 2 && s.Pending == 1
-	}, "two are dead, and the third waits for the first")
+		return err == nil && s.Dead == want.Dead && s.Pending == want.Pending
+	}, fmt.Sprintf("%d are dead and %d pending", want.Dead, want.Pending))
 	stop()
 	<-ended
-	return box
 }
 
 // TestOutboxCommand: an operator sees which messages of an outbox are dead, and puts them back or
@@ -95,20 +90,10 @@ func TestOutboxCommand(t *testing.T) {
 	assert.True(t, code == 0 && strings.Count(out, `"layer":"audit"`) == 2, "the entry of discard, and its result: %d %s", code, out)
 
 	var published []string
-	relay, err := outbox.NewRelay(box, outbox.OneByOne(func(_ context.Context, m outbox.Outgoing) error {
+	relayUntil(t, box, func(_ context.Context, m outbox.Outgoing) error {
 		published = append(published, m.ID)
 		return nil
-	}), nil)
-	assert.NoError(t, err, "relay")
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	ended := make(chan error, 1)
-	go func() { ended <- relay.Run(ctx) }()
-	eventually(t, func() bool {
-		s, err := box.Stats(t.Context())
-		return err == nil && s.Dead == 0 && s.Pending == 0
-	}, "all are published")
-	stop()
-	<-ended
+	}, outbox.Stats{})
 	assert.Equal(t, published, []string{"secret-0", "secret-2"}, "published, in their places")
 	out, code = run("list")
 	assert.True(t, code == 0 && strings.Contains(out, "0 dead"), "list then: %d %s", code, out)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/fnv"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -146,7 +145,8 @@ func (b *Backend) readPage(ctx context.Context, do redisnode.Do, at *listPlace, 
 		}
 		all := digestNames(names)
 		if at.last != "" && at.names == all {
-			names = names[sort.SearchStrings(names, at.last+"\x00"):]
+			rest, _ := slices.BinarySearch(names, at.last+"\x00") // after last
+			names = names[rest:]
 		}
 		some, err := b.readHeld(ctx, names)
 		if err != nil {

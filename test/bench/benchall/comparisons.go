@@ -67,22 +67,12 @@ var comparisons = []comparison{
 	{
 		name: "dotx", ours: "DoTx", rival: "bare",
 		programs: []program{{dir: "test/servers", pkg: "./tx", bench: "BenchmarkTx", time: "1000x", quick: "10x"}},
-		rows: []row{
-			{text: "PostgreSQL, database/sql", ours: "Tx/PostgreSQL DoTx-µs", rival: "Tx/PostgreSQL bare-µs", unit: "µs", goal: goal{most: 1.4}},
-			{text: "PostgreSQL, pgx", ours: "Tx/pgx DoTx-µs", rival: "Tx/pgx bare-µs", unit: "µs", goal: goal{most: 1.3}},
-			{text: "MariaDB", ours: "Tx/MariaDB DoTx-µs", rival: "Tx/MariaDB bare-µs", unit: "µs", goal: goal{most: 1.6}},
-			{text: "SQLite", ours: "Tx/SQLite DoTx-µs", rival: "Tx/SQLite bare-µs", unit: "µs", goal: goal{most: 1.5}},
-		},
+		rows:     txRows("bare-µs", 1.4, 1.3, 1.6, 1.5),
 	},
 	{
 		name: "dotx-hand", ours: "DoTx", rival: "by hand",
 		programs: []program{{dir: "test/servers", pkg: "./tx", bench: "BenchmarkTx", time: "1000x", quick: "10x"}},
-		rows: []row{
-			{text: "PostgreSQL, database/sql", ours: "Tx/PostgreSQL DoTx-µs", rival: "Tx/PostgreSQL hand-µs", unit: "µs", goal: goal{most: 1.15}},
-			{text: "PostgreSQL, pgx", ours: "Tx/pgx DoTx-µs", rival: "Tx/pgx hand-µs", unit: "µs", goal: goal{most: 1.15}},
-			{text: "MariaDB", ours: "Tx/MariaDB DoTx-µs", rival: "Tx/MariaDB hand-µs", unit: "µs", goal: goal{most: 1.15}},
-			{text: "SQLite", ours: "Tx/SQLite DoTx-µs", rival: "Tx/SQLite hand-µs", unit: "µs", goal: goal{most: 1.15}},
-		},
+		rows:     txRows("hand-µs", 1.15, 1.15, 1.15, 1.15),
 	},
 	{
 		name: "callers", ours: "one caller", rounds: 3,

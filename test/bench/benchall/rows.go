@@ -26,6 +26,17 @@ func gatewayRows() (rows []row) {
 	return rows
 }
 
+// txRows are the rows of DoTx beside another transaction, with the goal of each database.
+func txRows(rival string, postgres, pgx, mariaDB, sqlite float64) (rows []row) {
+	for _, db := range []struct {
+		bench, text string
+		most        float64
+	}{{"PostgreSQL", "PostgreSQL, database/sql", postgres}, {"pgx", "PostgreSQL, pgx", pgx}, {"MariaDB", "MariaDB", mariaDB}, {"SQLite", "SQLite", sqlite}} {
+		rows = append(rows, row{text: db.text, ours: "Tx/" + db.bench + " DoTx-µs", rival: "Tx/" + db.bench + " " + rival, unit: "µs", goal: goal{most: db.most}})
+	}
+	return rows
+}
+
 func callerRows() (rows []row) {
 	for _, db := range []struct{ bench, text string }{{"SQLite", "SQLite"}, {"Postgres", "PostgreSQL"}, {"MySQL", "MariaDB"}} {
 		for _, call := range []struct{ bench, text string }{{"acquire+complete", "acquire and complete (two commits)"}, {"replay", "replay"}, {"extend", "extend"}} {

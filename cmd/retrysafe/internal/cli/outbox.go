@@ -163,31 +163,26 @@ func (f *outboxFlags) printMessages(ctx context.Context, out io.Writer, box *out
 		fmt.Fprintf(out, "%d pending, of which %d were refused and are tried again; the oldest is %v old\n%d dead\n", s.Pending, s.Waiting, s.Oldest.Round(time.Second), s.Dead)
 	}
 	n := 0
-	for after, more := int64(0), s.Dead > 0; more; {
-		dead, err := box.Dead(ctx, after, 1000)
-		if err != nil {
-			return fmt.Errorf("outbox in %s: %w", withoutSecrets(f.outbox), err)
+	err = admin.EachDead(ctx, box, func(m *outbox.DeadMessage) bool {
+		if f.topic != "" && m.Topic != f.topic {
+			return true
 		}
-		for i := range dead {
-			m := &dead[i]
-			after = m.Place
-			if f.topic != "" && m.Topic != f.topic || f.limit > 0 && n >= f.limit {
-				continue
-			}
-			l := f.lineOf(m)
-			if n++; f.json {
-				_ = lines.Encode(l)
-				continue
-			}
+		l := f.lineOf(m)
+		if n++; f.json {
+			_ = lines.Encode(l)
+		} else {
 			if n == 1 {
 				fmt.Fprintln(w, "PLACE\tTOPIC\tATTEMPTS\tADDED\tDIED\tID\tKEY\tERROR")
 			}
 			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Place, Printable(l.Topic), l.Attempts, l.Added.Format(time.DateTime), l.Died.Format(time.DateTime),
 				Printable(cmp.Or(l.ID, "-")), Printable(cmp.Or(l.Key, "-")), Printable(cmp.Or(l.Error, "-")))
 		}
-		more = len(dead) == 1000 && (f.limit <= 0 || n < f.limit)
+		return f.limit <= 0 || n < f.limit
+	})
+	if err != nil {
+		err = fmt.Errorf("outbox in %s: %w", withoutSecrets(f.outbox), err)
 	}
-	return w.Flush()
+	return errors.Join(err, w.Flush())
 }
 
 // disposeMessages redrives or discards the messages that the arguments and the flags select.
