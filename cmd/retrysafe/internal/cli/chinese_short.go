@@ -47,10 +47,11 @@ var chineseShort = map[string]string{ //nolint:gosec // help, no credentials
 	"Create or update the tables of a SQL store": "创建或更新 SQL 存储的表",
 
 	// outbox
+	"Delete dead messages": "删除死信",
+
 	"List what an outbox holds up, and redrive or discard it":       "列出发件箱里卡住的消息，重投或丢弃它们",
 	"Count the messages of an outbox, and list those that are dead": "统计发件箱的消息，并列出死信",
 	"Publish dead messages again, in their places":                  "在原来的位置重新发布死信",
-	"Delete dead messages": "删除死信",
 
 	// quota
 	"Show what a tenant uses of its limits": "显示一个租户的限额用了多少",
