@@ -56,9 +56,14 @@ func (e *Engine) MarkStore(ctx context.Context) (StoreHistory, error) {
 // opMark is the step that failed, for errors.
 const opMark = "mark the store"
 
-// confirmEvery is how long an engine goes without a mark that the store has confirmed to it, while
-// others write marks.
-const confirmEvery = 30 * time.Second
+// While others write marks, an engine lets the store confirm their newest one to it every
+// confirmEvery. So if the machine that wrote them is lost together with the primary, another engine
+// knows what a late replica has not. Where many engines write, one that has lost two races tries
+// again with its next look, unless it has had nothing confirmed for confirmAtLast.
+const (
+	confirmEvery  = 10 * time.Second
+	confirmAtLast = 30 * time.Second
+)
 
 // storeMarks remembers what an engine has seen of the history of its store.
 type storeMarks struct {
@@ -76,7 +81,8 @@ type storeMarks struct {
 func (m *storeMarks) markStore(ctx context.Context, c *core) (h storemark.History, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var unreadable error // a further try reads the same
+	known, _ := storemark.Read(&m.rec) // what cannot be read is not known
+	var unreadable error               // a further try reads the same
 	err = c.store.CallUntilAnswered(ctx, func(limit time.Duration) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -92,7 +98,7 @@ func (m *storeMarks) markStore(ctx context.Context, c *core) (h storemark.Histor
 	switch {
 	case unreadable != nil:
 		return m.seen, unreadable
-	case err != nil && h.Lost == 0:
+	case err != nil && (h.Lost == 0 || h.Lost == known.Lost):
 		return m.seen, storecall.Unavailable(err)
 	}
 	// What was read shows that the store went back, also if that could not be written.
@@ -117,7 +123,11 @@ func (m *storeMarks) write(ctx context.Context, c *core) (next storemark.History
 		}
 		retention := m.forgetExpired(&found)
 		next = h.Next(&m.seen, c.store.TimeAt(time.Now()))
-		if try > 0 && next.Lost == h.Lost && next.Last() == h.Last() && time.Since(m.confirmedAt) < confirmEvery {
+		limit := confirmEvery
+		if try > 1 {
+			limit = confirmAtLast
+		}
+		if try > 0 && next.Lost == h.Lost && next.Last() == h.Last() && time.Since(m.confirmedAt) < limit {
 			m.rec = found
 			return next, nil
 		}

@@ -26,6 +26,7 @@ type replacedStore struct {
 
 	now         atomic.Pointer[memstore.Store]
 	unconfirmed atomic.Bool // what is written has no confirmation
+	away        atomic.Bool
 }
 
 func newReplacedStore() *replacedStore {
@@ -35,6 +36,9 @@ func newReplacedStore() *replacedStore {
 }
 
 func (s *replacedStore) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	if s.away.Load() {
+		return storeapi.Acquired{}, storeapi.ErrUnavailable
+	}
 	a, err := s.now.Load().Acquire(ctx, req)
 	if err == nil && a.Status == storeapi.StatusAcquired && s.unconfirmed.Load() {
 		return storeapi.Acquired{}, fmt.Errorf("%w: written, and not confirmed by a replica", storeapi.ErrUnavailable)
@@ -153,7 +157,44 @@ func TestMarkThatIsNotConfirmed(t *testing.T) {
 			_, err := one.MarkStore(ctx)
 			assert.ErrorIs(t, err, retrysafe.ErrStoreWentBack, "a restored store that confirms nothing yet")
 		}
+		s.unconfirmed.Store(false)
+		_, err = one.MarkStore(ctx)
+		assert.ErrorIs(t, err, retrysafe.ErrStoreWentBack, "a restored store")
+		s.away.Store(true)
+		_, err = one.MarkStore(ctx)
+		assert.ErrorIs(t, err, retrysafe.ErrUnavailable, "a store without an answer, after a loss that is known")
 	})
+}
+
+// TestLostMarkOfALostProcess: the process that wrote the marks is lost together with the primary,
+// and the replica is a quarter of a minute late. A process that only read the marks notices it.
+func TestLostMarkOfALostProcess(t *testing.T) {
+	t.Parallel()
+	for looks := range 9 {
+		synctest.Test(t, func(t *testing.T) {
+			primary, replica := memstore.New(nil), memstore.New(nil)
+			s := newReplacedStore()
+			s.now.Store(primary)
+			writer, reader := withSecret(t, s, oneSecret), withSecret(t, s, oneSecret)
+			mark := func(looks int) {
+				for range looks {
+					for _, e := range []*retrysafe.Engine{writer, reader} {
+						_, err := e.MarkStore(ctx)
+						assert.NoError(t, err, "mark")
+						time.Sleep(2500 * time.Millisecond)
+					}
+				}
+			}
+			mark(1 + looks)
+			rec, err := primary.Lookup(ctx, markKey)
+			assert.NoError(t, err, "look up")
+			putMarks(t, replica, rec.Binding, storeapi.Forever)
+			mark(3)
+			s.now.Store(replica)
+			_, err = reader.MarkStore(ctx)
+			assert.ErrorIs(t, err, retrysafe.ErrStoreWentBack, "after the failover")
+		})
+	}
 }
 
 // TestMarksOfManyProcesses: looks of many processes at a distant store cost a few calls each, and

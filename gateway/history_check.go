@@ -12,14 +12,17 @@ import (
 
 const (
 	// markEvery is the time between two looks of a process, and so the longest for which it does
-	// not notice that the store went back. A request that begins more than twice that after the
-	// last look, since the process or its machine stood still, waits for a look.
+	// not notice that the store went back.
 	markEvery = 5 * time.Second
 	// markAgain is the pause after a look without an answer: when a store is there again, it may
 	// have been restored.
 	markAgain = 100 * time.Millisecond
 	// markTime is the most time of a look.
 	markTime = 5 * time.Second
+	// stoodStill is how long after the begin of the last look the process, or its machine, must
+	// have stood still. While the store hangs, the begins of two looks are markTime and a pause
+	// apart, and that of the first counts until the second has ended.
+	stoodStill = 2*markEvery + markTime
 )
 
 // historyCheck refuses new keys while the store is in an older state than was seen before, as after
@@ -33,8 +36,9 @@ type historyCheck struct {
 	serve   bool // new keys run all the same
 
 	lookedAt atomic.Pointer[time.Time] // when the last look began
-	answered atomic.Bool               // a look had an answer
-	wentBack atomic.Pointer[error]     // nil: it did not
+	// a look had an answer, and the process has not stood still since
+	answered atomic.Bool
+	wentBack atomic.Pointer[error] // nil: it did not
 
 	lock    chan struct{} // guards the rest: one look at a time
 	err     error         // of the last look: it had no answer
@@ -64,12 +68,12 @@ func (h *historyCheck) keepLooking(ctx context.Context) {
 }
 
 // requireHistory returns an error if new keys may not run: the store went back, or it has not
-// answered yet.
+// answered since this process began or stood still.
 func (h *historyCheck) requireHistory(ctx context.Context) error {
 	if h.serve {
 		return nil
 	}
-	if h.mustLook() {
+	if !h.answered.Load() || h.hasStoodStill() {
 		if err := h.markStore(ctx); err != nil {
 			return err
 		}
@@ -77,18 +81,27 @@ func (h *historyCheck) requireHistory(ctx context.Context) error {
 	return h.state()
 }
 
-// mustLook reports whether it is too long ago that the store was looked at. The monotonic clock
-// does not count while the machine is suspended, and the other one can be set.
-func (h *historyCheck) mustLook() bool {
+// hasStoodStill reports whether it is too long ago that the store was looked at. The monotonic
+// clock does not count while the machine is suspended, and the other one can be set.
+func (h *historyCheck) hasStoodStill() bool {
 	at := h.lookedAt.Load()
-	return !h.answered.Load() || at == nil || max(time.Since(*at), time.Now().Round(0).Sub(at.Round(0))) > 2*markEvery
+	return at == nil || max(time.Since(*at), time.Now().Round(0).Sub(at.Round(0))) > stoodStill
 }
 
-// inherit takes over what the check of the configuration before has found. Both have one engine.
+// inherit takes over what the check of the configuration before has found, unless this one has
+// looked itself. Both have one engine.
 func (h *historyCheck) inherit(before *historyCheck) {
+	h.lock <- struct{}{}
+	defer func() { <-h.lock }()
+	if h.answered.Load() {
+		return
+	}
+	// The other one may look meanwhile: what it finds is read last, so that it is not older than
+	// the look.
+	answered, lookedAt := before.answered.Load(), before.lookedAt.Load()
 	h.wentBack.Store(before.wentBack.Load())
-	h.lookedAt.Store(before.lookedAt.Load())
-	h.answered.Store(before.answered.Load())
+	h.lookedAt.Store(lookedAt)
+	h.answered.Store(answered)
 }
 
 // state returns an error that wraps [retrysafe.ErrStoreWentBack] if the store went back, as far as
@@ -118,6 +131,9 @@ func (h *historyCheck) markStore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
 	defer cancel()
 	begun := time.Now()
+	if h.hasStoodStill() {
+		h.answered.Store(false) // the store may have gone back meanwhile
+	}
 	h.err = h.readHistory(ctx)
 	h.lookedAt.Store(&begun)
 	return h.err

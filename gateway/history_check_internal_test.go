@@ -42,7 +42,8 @@ func TestHistoryWithoutAnswer(t *testing.T) {
 		reloaded.inherit(h)
 		assert.NoError(t, reloaded.requireHistory(ctx), "after a reload")
 		for range 100 {
-			time.Sleep(3 * time.Second)
+			// also between two looks, and while one is under way
+			time.Sleep(3050 * time.Millisecond)
 			began := time.Now()
 			assert.NoError(t, h.requireHistory(ctx), "while it is away")
 			assert.Equal(t, time.Since(began), 0, "the wait of a request")
@@ -53,6 +54,36 @@ func TestHistoryWithoutAnswer(t *testing.T) {
 		assert.ErrorIs(t, h.requireHistory(ctx), retrysafe.ErrStoreWentBack, "when it is there again")
 		stop()
 		looks.Wait()
+		assert.NoError(t, e.Shutdown(t.Context()), "shut down")
+	})
+}
+
+// TestHistoryAfterStandingStill: a process that stood still while the store did not answer begins
+// nothing until it answers, since it may have gone back meanwhile.
+func TestHistoryAfterStandingStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var away, restored atomic.Bool
+		faults := func(string, int) storetest.Fault {
+			if away.Load() {
+				return storetest.LoseRequest
+			}
+			return 0
+		}
+		was, is := storetest.NewFaulty(memstore.New(nil), faults), storetest.NewFaulty(memstore.New(nil), faults)
+		e := retrysafe.New(&restoredStore{was, is, &restored}, &retrysafe.Options{Sweep: -1})
+		h := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
+		assert.NoError(t, h.requireHistory(t.Context()), "at first")
+		time.Sleep(stoodStill - time.Second)
+		away.Store(true)
+		assert.NoError(t, h.requireHistory(t.Context()), "a little later: nothing is asked")
+		time.Sleep(2 * time.Second)
+		for range 3 {
+			assert.ErrorIs(t, h.requireHistory(t.Context()), retrysafe.ErrUnavailable, "while the store is away")
+		}
+		restored.Store(true)
+		away.Store(false)
+		assert.ErrorIs(t, h.requireHistory(t.Context()), retrysafe.ErrStoreWentBack, "when it is there again")
 		assert.NoError(t, e.Shutdown(t.Context()), "shut down")
 	})
 }

@@ -113,5 +113,8 @@ func (o *Outbox) changeDead(ctx context.Context, step string, query func([]strin
 		n = int(count)
 		return err
 	})
+	if err != nil {
+		n = 0 // of what was committed nothing is known
+	}
 	return n, o.explainError(step, err)
 }

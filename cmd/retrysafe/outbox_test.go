@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,11 @@ func TestOutboxCommand(t *testing.T) {
 	}
 	out, code = run("discard", "1", "--store", store, "--reason", "why")
 	assert.True(t, code == 1 && strings.Contains(out, "there is no such file"), "a store that is not there: %d %s", code, out)
+	misspelt := filepath.Join(dir, "shpo.db")
+	out, code = runToEnd(t, newCommand(t, "outbox", "list", "--outbox", "sqlite:"+misspelt))
+	assert.True(t, code == 1 && strings.Contains(out, "shpo.db: no such file"), "an outbox that is not there: %d %s", code, out)
+	_, err := os.Stat(misspelt)
+	assert.ErrorIs(t, err, os.ErrNotExist, "the misspelt file")
 	s, err := box.Stats(t.Context())
 	assert.True(t, err == nil && s.Dead == 2, "nothing was done: %+v, %v", s, err)
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/retrysafe/retrysafe/lock"
@@ -37,11 +36,6 @@ func openLocks(ctx context.Context, name string) (lock.Lister, func(), error) {
 			return nil, nil, fmt.Errorf("locks in %s: %w", n, err)
 		}
 		return locks, func() { _ = client.Close() }, nil
-	}
-	if n.path != "" {
-		if _, err := os.Stat(n.path); err != nil { // looking must not create a file
-			return nil, nil, fmt.Errorf("locks in %s: %w", n, err)
-		}
 	}
 	db, dialect, err := n.openDatabase(toInspect, 4)
 	if err != nil {

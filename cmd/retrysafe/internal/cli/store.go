@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/retrysafe/retrysafe/redisclient"
@@ -49,6 +50,11 @@ func (n storeName) hasTables() bool { return n.path != "" || n.postgres != nil |
 // openDatabase opens the database of a name that has tables, with at most so many connections. An
 // error does not quote the address.
 func (n storeName) openDatabase(how storeAccess, most int) (*sql.DB, dbtx.Dialect, error) {
+	if n.path != "" && how == toInspect {
+		if _, err := os.Stat(n.path); err != nil { // looking must not create a file
+			return nil, 0, err
+		}
+	}
 	driver, dsn, dialect := "sqlite", sqliteDSN(n.path, how), dbtx.SQLite
 	switch {
 	case n.postgres != nil:
