@@ -18,6 +18,9 @@ import (
 // abandoned wait continues.
 const waitSlice = time.Second
 
+// connectTime limits each call that prepares a connection. Nothing is locked on it yet.
+const connectTime = 10 * time.Second
+
 // ownerConn is an owner's connection, and the lock on it.
 type ownerConn struct {
 	id any
@@ -28,7 +31,7 @@ type ownerConn struct {
 	mu        sync.Mutex    // held during calls
 	conn      *sql.Conn     // nil if there is none
 	sessionID int64         // the id of the server's session
-	lease     time.Duration // how long the server keeps the session idle
+	lease     time.Duration // how long the server keeps the session idle; zero until it knows
 	locked    bool
 	fence     retrysafe.Fence
 	closed    chan struct{} // closed when the connection is
@@ -105,7 +108,11 @@ func (s *Session) closeConn(p *ownerConn) {
 // callContext returns a context with the time limit of a call on an owner's connection. After a
 // lease without an answer the lock is lost anyway.
 func callContext(p *ownerConn) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), max(p.lease, 2*waitSlice))
+	limit := max(p.lease, 2*waitSlice)
+	if p.lease == 0 {
+		limit = connectTime
+	}
+	return context.WithTimeout(context.Background(), limit)
 }
 
 // connect takes a connection from the pool and tells the server when to end the session. The caller
@@ -119,7 +126,7 @@ func (s *Session) connect(ctx context.Context, p *ownerConn, lease time.Duration
 	if err := s.setIdleTimeout(p, lease); err != nil {
 		return err
 	}
-	call, cancel := callContext(p)
+	call, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
 	return explainError("ask for the session", s.o.Table, p.conn.QueryRowContext(call, s.sessionIDQuery()).Scan(&p.sessionID))
 }

@@ -2,6 +2,7 @@ package locks_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/internal/assert"
@@ -59,7 +60,7 @@ func TestWorkersOfServersThatForget(t *testing.T) {
 		"Redis that always writes":          {redis(nil, always...), ""},
 		"Redis that evicts":                 {redis(&redisstore.Options{AllowEviction: true}, append(always, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")...), "noeviction"},
 		"Redis with a replica":              {couple(nil, always...), "Replicas"},
-		"Redis with a replica that answers": {couple(&redisstore.Options{Replicas: 1}, always...), ""},
+		"Redis with a replica that answers": {couple(&redisstore.Options{Replicas: 1, ReplicaTime: time.Minute}, always...), ""},
 		"PostgreSQL without fsync":          {postgres("-c", "fsync=off"), "fsync"},
 		"PostgreSQL that answers before":    {postgres("-c", "fsync=on", "-c", "full_page_writes=on", "-c", "synchronous_commit=off"), "synchronous_commit"},
 		"PostgreSQL":                        {postgres("-c", "fsync=on", "-c", "full_page_writes=on", "-c", "synchronous_commit=on"), ""},

@@ -44,7 +44,7 @@ func testRedisLock(t *testing.T, k *servers.RedisKind) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := start(t)
-			o := &redislock.Options{Replicas: redislock.All}
+			o := &redislock.Options{Replicas: redislock.All, ReplicaTime: time.Minute}
 			if name == "single" || name == "least rights" {
 				o.Replicas = 0
 			}

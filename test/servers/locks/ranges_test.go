@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/idgen"
 	"github.com/retrysafe/retrysafe/idgen/rangestest"
@@ -203,7 +204,7 @@ func testRedisRanges(t *testing.T, k *servers.RedisKind) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := start(t)
-			o := &redisranges.Options{Replicas: redisranges.All}
+			o := &redisranges.Options{Replicas: redisranges.All, ReplicaTime: time.Minute}
 			if name == "single" {
 				o.Replicas = 0
 			}
@@ -285,12 +286,12 @@ func TestRedisRangesRefuse(t *testing.T) {
 func TestRedisRangesFailover(t *testing.T) {
 	t.Parallel()
 	f := servers.RedisKinds[0].FailoverOfAPair(t, "--appendonly", "yes")
-	open := func() *redisranges.Ranges {
-		r, err := redisranges.New(t.Context(), servers.RedisClients["rueidis"](t, f.URL), &redisranges.Options{Replicas: 1, Logger: slog.New(slog.DiscardHandler)})
+	open := func(replicaTime time.Duration) *redisranges.Ranges {
+		r, err := redisranges.New(t.Context(), servers.RedisClients["rueidis"](t, f.URL), &redisranges.Options{Replicas: 1, ReplicaTime: replicaTime, Logger: slog.New(slog.DiscardHandler)})
 		assert.NoError(t, err, "New")
 		return r
 	}
-	r := open()
+	r, impatient := open(time.Minute), open(100*time.Millisecond)
 	_, err := r.Create(t.Context(), "order", 1, 10)
 	assert.NoError(t, err, "Create")
 	before, err := idgen.NewSegment(r, "order", &idgen.SegmentOptions{MaxStep: 10})
@@ -311,12 +312,13 @@ func TestRedisRangesFailover(t *testing.T) {
 	use(before, func(error) bool { return len(made) >= 100 })
 	f.Sever()
 	// The primary raises its counter, and no replica confirms it.
-	use(before, func(err error) bool { return err != nil })
+	_, _, err = impatient.Allocate(t.Context(), "order", 10)
+	assert.Contains(t, fmt.Sprint(err), "0 of 1 replicas", "a range that no replica has")
 	f.Kill()
 	f.Heal()
 	n := len(made)
 	use(before, func(error) bool { return len(made) >= n+100 })
-	after, err := idgen.NewSegment(open(), "order", &idgen.SegmentOptions{MaxStep: 10})
+	after, err := idgen.NewSegment(open(time.Minute), "order", &idgen.SegmentOptions{MaxStep: 10})
 	assert.NoError(t, err, "segment")
 	defer after.Close()
 	use(after, func(error) bool { return len(made) >= n+200 })

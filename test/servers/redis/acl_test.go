@@ -152,7 +152,7 @@ func TestRedisClusterRights(t *testing.T) {
 		for name, more := range map[string][]string{"role": {"+cluster", "+wait", "+role"}, "info": {"+cluster", "+wait", "+info"}} {
 			prefix := servers.RedisPrefix()
 			s, err := redisstore.New(t.Context(), connect(t, url(name+"-"+adapter, prefix, append(servers.LeastRights(t), more...)...)), &redisstore.Options{
-				Prefix: prefix, Replicas: 1, Logger: slog.New(slog.DiscardHandler),
+				Prefix: prefix, Replicas: 1, ReplicaTime: time.Minute, Logger: slog.New(slog.DiscardHandler),
 			})
 			assert.NoError(t, err, "%s with %v", adapter, more)
 			got, err := s.Acquire(t.Context(), claimOf(1))

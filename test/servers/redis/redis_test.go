@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/stores/nearstore"
 	"github.com/retrysafe/retrysafe/stores/redisstore"
@@ -102,7 +103,7 @@ func TestRedisSentinelStore(t *testing.T) {
 	t.Parallel()
 	servers.EachRedis(t, func(t *testing.T, k *servers.RedisKind) {
 		t.Helper()
-		runShared(t, k.Client("go-redis", "rueidis"), k.StartPair(t).Steady().URL(), &redisstore.Options{Replicas: redisstore.All})
+		runShared(t, k.Client("go-redis", "rueidis"), k.StartPair(t).Steady().URL(), &redisstore.Options{Replicas: redisstore.All, ReplicaTime: time.Minute})
 	})
 }
 
@@ -110,7 +111,7 @@ func TestRedisClusterStore(t *testing.T) {
 	t.Parallel()
 	servers.EachRedis(t, func(t *testing.T, k *servers.RedisKind) {
 		t.Helper()
-		runShared(t, k.Client("rueidis", "go-redis"), k.Cluster.Get(t).URL(), &redisstore.Options{Replicas: 1})
+		runShared(t, k.Client("rueidis", "go-redis"), k.Cluster.Get(t).URL(), &redisstore.Options{Replicas: 1, ReplicaTime: time.Minute})
 	})
 }
 

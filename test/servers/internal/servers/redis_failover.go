@@ -22,10 +22,16 @@ type Failover struct {
 func (k *RedisKind) FailoverOfAPair(t *testing.T, args ...string) *Failover {
 	t.Helper()
 	p := k.StartPair(t, args...)
+	waits.Eventually(t, "the replica confirms writes", func() bool { return Linked(p.Primary) })
 	return &Failover{
-		URL:   p.URL(),
-		Sever: func() { Sever(p.Primary, p.replica) },
-		Kill:  p.Primary.Murder,
+		URL: p.URL(),
+		Sever: func() {
+			// Sentinel promotes no replica that has been cut off for more than ten times this before
+			// the primary died.
+			RedisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "5000")
+			Sever(p.Primary, p.replica)
+		},
+		Kill: p.Primary.Murder,
 		Heal: func() {
 			waits.Eventually(t, "the replica is the primary", func() bool {
 				return strings.Contains(RedisDo(p.replica.Addr, "INFO", "replication"), "role:master")
