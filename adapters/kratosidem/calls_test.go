@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-kratos/kratos/v2/errors"
 	"github.com/go-kratos/kratos/v2/middleware"
@@ -72,7 +73,7 @@ func start(t *testing.T, o *rpcidem.Options, h middleware.Handler) *both {
 	t.Cleanup(func() { _ = conn.Close() })
 	over := &http.Transport{}
 	t.Cleanup(over.CloseIdleConnections)
-	web, err := khttp.NewClient(t.Context(), khttp.WithEndpoint(lh.Addr().String()), khttp.WithTransport(over), khttp.WithMiddleware(kratosidem.Client(nil)))
+	web, err := khttp.NewClient(t.Context(), khttp.WithEndpoint(lh.Addr().String()), khttp.WithTransport(over), khttp.WithTimeout(time.Minute), khttp.WithMiddleware(kratosidem.Client(nil)))
 	assert.NoError(t, err, "client")
 	return &both{conn, web, "http://" + lh.Addr().String()}
 }

@@ -26,8 +26,8 @@ func (k *RedisKind) FailoverOfAPair(t *testing.T, args ...string) *Failover {
 	return &Failover{
 		URL: p.URL(),
 		Sever: func() {
-			// Sentinel promotes no replica that has been cut off for more than ten times this before
-			// the primary died.
+			// Sentinel promotes no replica that has been cut off for more than ten times this
+			// before the primary died.
 			RedisDo(p.sentinel, "SENTINEL", "SET", "retrysafe", "down-after-milliseconds", "5000")
 			Sever(p.Primary, p.replica)
 		},
