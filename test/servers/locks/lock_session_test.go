@@ -171,8 +171,12 @@ func TestSessionLockOfADeadLine(t *testing.T) {
 			a, b := openWired(t, one.dialect, one.driver, addr, dsn), openWired(t, one.dialect, one.driver, addr, dsn)
 			ctx, cancel := context.WithTimeout(t.Context(), waits.Patience)
 			defer cancel()
-			held, err := lock.New(a, &lock.Options{Lease: time.Second}).Lock(ctx, "x")
-			assert.NoError(t, err, "Lock")
+			var held *lock.Lock
+			waits.Eventually(t, "an answer comes within the lease", func() bool {
+				var err error
+				held, err = lock.New(a, &lock.Options{Lease: time.Second}).Lock(ctx, "x")
+				return err == nil
+			})
 			a.cable.goDead()
 			next, err := lock.New(b, nil).Lock(ctx, "x")
 			assert.NoError(t, err, "Lock of another")

@@ -2,12 +2,14 @@ package redis_test
 
 import (
 	"context"
+	crand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/redisstore"
 	"github.com/retrysafe/retrysafe/stores/storeapi"
 	"github.com/retrysafe/retrysafe/test/servers/internal/servers"
+	"github.com/retrysafe/retrysafe/test/servers/internal/teststores"
 )
 
 // BenchmarkManyRecords fills a server with as many completed records as the benchmark's number
@@ -49,6 +52,80 @@ func BenchmarkManyRecords(b *testing.B) {
 	// One pass over all names. A list of all records makes one for each 65,536 of them.
 	_, took := m.timePage(storeapi.ListRequest{Tenant: "no such tenant"})
 	b.ReportMetric(took/1000, "s-full-scan")
+}
+
+// BenchmarkGrowth compares a server with as many completed records as the benchmark's number with
+// an empty one, in turn, at 64 callers: new keys and replays. Redis removes expired records itself.
+// The page is the first one of the records in doubt, among a thousand unfinished ones.
+func BenchmarkGrowth(b *testing.B) {
+	b.Run("Redis", func(b *testing.B) {
+		if b.N == 1 {
+			return // the trial run of the package testing
+		}
+		b.ReportMetric(0, "ns/op")
+		var stores [2]*redisstore.Store
+		var m *manyRecords
+		for i := range stores {
+			server := servers.StartRedis(b, "--save", "", "--appendonly", "no")
+			stores[i] = teststores.Redis(b, servers.RueidisTo(b, server.Addr), nil)
+			m = &manyRecords{b: b, store: stores[i], addr: server.Addr}
+		}
+		m.copyRecord() // on the second
+		m.measureGrowth(stores[0])
+	})
+}
+
+func (m *manyRecords) measureGrowth(empty *redisstore.Store) {
+	m.b.Helper()
+	const rounds, callers, each = 5, 64, 800
+	measured := map[string][]float64{}
+	for round := range rounds {
+		for _, when := range [][]string{{"empty", "full"}, {"full", "empty"}}[round%2] {
+			s := map[string]*redisstore.Store{"empty": empty, "full": m.store}[when]
+			var next atomic.Int64
+			key := func() storeapi.StoreKey { return manyKey(fmt.Sprint(round, "-", next.Add(1))) }
+			rate := callsPerSecond(m.b, callers, each, func(ctx context.Context) error { return completeKey(ctx, s, key()) })
+			measured[when+"-keys/s"] = append(measured[when+"-keys/s"], rate)
+			next.Store(0)
+			rate = callsPerSecond(m.b, callers, each, func(ctx context.Context) error {
+				got, err := acquireKey(ctx, s, key())
+				if err == nil && got.Status != storeapi.StatusFinished {
+					err = fmt.Errorf("a finished key is %v", got.Status)
+				}
+				return err
+			})
+			measured[when+"-replays/s"] = append(measured[when+"-replays/s"], rate)
+		}
+	}
+	for name, all := range measured {
+		m.b.ReportMetric(medianOf(all), name)
+	}
+	m.claimUnfinished(1000)
+	doubts := storeapi.ListRequest{InDoubt: true, Limit: 100}
+	m.timePage(doubts)
+	m.awaitIndex()
+	m.b.ReportMetric(m.medianPage(doubts), "ms-page")
+}
+
+func acquireKey(ctx context.Context, s *redisstore.Store, key storeapi.StoreKey) (storeapi.Acquired, error) {
+	r := storeapi.AcquireRequest{Key: key, Lease: time.Minute, Retention: time.Hour, OnDoubt: storeapi.Refuse, Fingerprint: make([]byte, 33)}
+	_, _ = crand.Read(r.Owner[:])
+	return s.Acquire(ctx, r)
+}
+
+func completeKey(ctx context.Context, s *redisstore.Store, key storeapi.StoreKey) error {
+	got, err := acquireKey(ctx, s, key)
+	if err == nil && got.Status != storeapi.StatusAcquired {
+		err = fmt.Errorf("a new key is %v", got.Status)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.Complete(ctx, storeapi.CompleteRequest{
+		Key: got.Record.Key, Owner: got.Record.Owner, Fence: got.Record.Fence, State: storeapi.StateCompleted,
+		Answer: storeapi.Answer{Codec: "raw", Kept: true, Size: 256, Body: make([]byte, 256)}, Retention: time.Hour, Quiet: true,
+	})
+	return err
 }
 
 type manyRecords struct {
