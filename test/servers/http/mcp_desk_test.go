@@ -35,16 +35,17 @@ func init() {
 }
 
 // toolStore says where servers of tools keep their records.
-type toolStore struct{ kind, where, prefix string }
-
-var memory = memstore.New(nil)
+type toolStore struct {
+	kind, where, prefix string
+	memory              storeapi.Store // of the servers of one test
+}
 
 // openStore opens the store as a server of its own does.
 func (s toolStore) openStore(ctx context.Context) (storeapi.Store, error) {
 	silent := slog.New(slog.DiscardHandler)
 	switch s.kind {
 	case "memory":
-		return memory, nil
+		return s.memory, nil
 	case "sqlite":
 		db, err := sql.Open("sqlite", sqltest.SQLiteDSN(s.where))
 		if err != nil {
@@ -71,7 +72,7 @@ func (s toolStore) openStore(ctx context.Context) (storeapi.Store, error) {
 func toolStores(t *testing.T) map[string]toolStore {
 	t.Helper()
 	return map[string]toolStore{
-		"memory": {kind: "memory"},
+		"memory": {kind: "memory", memory: memstore.New(nil)},
 		"sqlite": {kind: "sqlite", where: sqltest.NewFile(t)},
 		"redis":  {kind: "redis", where: servers.RedisKinds[0].Shared.Get(t).Addr, prefix: servers.RedisPrefix()},
 	}
@@ -122,7 +123,7 @@ func countPayments(t *testing.T, ledger string) int {
 // store, ledger, policy for a doubt, and when it dies: "never", or "before" or "after" the payment.
 func playDesk(args []string) error {
 	ctx := context.Background()
-	store, err := toolStore{args[0], args[1], args[2]}.openStore(ctx)
+	store, err := toolStore{kind: args[0], where: args[1], prefix: args[2]}.openStore(ctx)
 	if err != nil {
 		return err
 	}

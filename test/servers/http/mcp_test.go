@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/adapters/mcpidem"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/test/servers/internal/child"
+	"github.com/retrysafe/retrysafe/test/servers/internal/waits"
 )
 
 // TestMCPAgentKilled: an agent is killed while its tool runs. It starts again, reaches another
@@ -37,7 +38,11 @@ func TestMCPAgentKilled(t *testing.T) {
 				endpoints[i] = s.URL
 			}
 			first := child.Start(t, "mcp agent", endpoints[0])
-			<-begun
+			select {
+			case <-begun:
+			case <-time.After(waits.Patience):
+				t.Fatalf("the agent has not called the tool")
+			}
 			assert.NoError(t, first.Cmd.Process.Kill(), "kill the agent")
 			assert.True(t, first.Wait(t), "the agent was killed")
 			close(end)
