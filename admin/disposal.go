@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +86,7 @@ func (in *Disposal) Selection() string {
 	if in.Until != nil {
 		words = append(words, "until "+in.Until.UTC().Format(time.RFC3339Nano))
 	}
-	if in.All && in.Count > 0 {
+	if in.All && in.Count > 0 && in.Count < math.MaxInt {
 		words = append(words, "at most "+strconv.Itoa(in.Count))
 	}
 	if in.NotDone {

@@ -90,10 +90,12 @@ func TestOutboxCommand(t *testing.T) {
 	assert.Equal(t, code, 0, "tables: %s", out)
 	out, code = run("discard", "2", "9", "--store", store, "--by", "ann", "--reason", "bob is gone")
 	assert.True(t, code == 1 && strings.Contains(out, "1 discarded") && strings.Contains(out, "no dead message at place 9"), "discard: %d %s", code, out)
-	out, code = run("redrive", "--all", "--topic", "topic-0")
+	redrive := withSecret(t, oneSecret, "outbox", "redrive", "--all", "--topic", "topic-0", "--outbox", "sqlite:"+file, "--by", "ann", "--reason", "mended")
+	redrive.Env = append(redrive.Env, "RETRYSAFE_STORE="+store)
+	out, code = runToEnd(t, redrive)
 	assert.True(t, code == 0 && strings.Contains(out, "1 to be published again"), "redrive: %d %s", code, out)
 	out, code = runToEnd(t, withSecret(t, oneSecret, "keys", "list", "--layer", "audit", "--store", store, "--json"))
-	assert.True(t, code == 0 && strings.Count(out, `"layer":"audit"`) == 2, "the entry of discard, and its result: %d %s", code, out)
+	assert.True(t, code == 0 && strings.Count(out, `"layer":"audit"`) == 4, "the entries of both, and their results: %d %s", code, out)
 
 	var published []string
 	relayUntil(t, box, func(_ context.Context, m outbox.Outgoing) error {

@@ -145,7 +145,7 @@ func (f *outboxFlags) listMessages(c *cobra.Command, box *outbox.Outbox) error {
 	if err := f.operator.validate(f.store != "none"); err != nil {
 		return err
 	}
-	return f.audit(c, f.operator.entry("reveal", "outbox", ""), func() (string, error) {
+	return f.audit(c, f.operator.entry("reveal", f.auditObject(), ""), func() (string, error) {
 		return "", f.printMessages(c.Context(), c.OutOrStdout(), box)
 	})
 }
@@ -156,9 +156,9 @@ func (f *outboxFlags) printMessages(ctx context.Context, out io.Writer, box *out
 		return fmt.Errorf("outbox in %s: %w", withoutSecrets(f.outbox), err)
 	}
 	lines, w := json.NewEncoder(out), tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var notWritten error
 	if f.json {
-		// a pipe may be closed
-		_ = lines.Encode(outboxCounts{s.Pending, s.Waiting, s.Dead, s.Oldest.Seconds()})
+		notWritten = lines.Encode(outboxCounts{s.Pending, s.Waiting, s.Dead, s.Oldest.Seconds()})
 	} else {
 		fmt.Fprintf(out, "%d pending, of which %d were refused and are tried again; the oldest is %v old\n%d dead\n", s.Pending, s.Waiting, s.Oldest.Round(time.Second), s.Dead)
 	}
@@ -169,7 +169,7 @@ func (f *outboxFlags) printMessages(ctx context.Context, out io.Writer, box *out
 		}
 		l := f.lineOf(m)
 		if n++; f.json {
-			_ = lines.Encode(l)
+			notWritten = errors.Join(notWritten, lines.Encode(l))
 		} else {
 			if n == 1 {
 				fmt.Fprintln(w, "PLACE\tTOPIC\tATTEMPTS\tADDED\tDIED\tID\tKEY\tERROR")
@@ -177,12 +177,12 @@ func (f *outboxFlags) printMessages(ctx context.Context, out io.Writer, box *out
 			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Place, Printable(l.Topic), l.Attempts, l.Added.Format(time.DateTime), l.Died.Format(time.DateTime),
 				Printable(cmp.Or(l.ID, "-")), Printable(cmp.Or(l.Key, "-")), Printable(cmp.Or(l.Error, "-")))
 		}
-		return f.limit <= 0 || n < f.limit
+		return notWritten == nil && (f.limit <= 0 || n < f.limit)
 	})
 	if err != nil {
 		err = fmt.Errorf("outbox in %s: %w", withoutSecrets(f.outbox), err)
 	}
-	return errors.Join(err, w.Flush())
+	return errors.Join(err, notWritten, w.Flush())
 }
 
 // disposeMessages redrives or discards the messages that the arguments and the flags select.
@@ -212,7 +212,7 @@ func (f *outboxFlags) disposeMessages(c *cobra.Command, places []string, action,
 			return fmt.Errorf("outbox in %s: %w", withoutSecrets(f.outbox), err)
 		}
 		var n int
-		err = f.audit(c, f.operator.entry(action, "outbox", dead.Describe(in)), func() (detail string, err error) {
+		err = f.audit(c, f.operator.entry(action, f.auditObject(), dead.Describe(in)), func() (detail string, err error) {
 			n, err = do(dead, c.Context(), box)
 			return fmt.Sprintf("%d done", n), err
 		})
@@ -220,6 +220,9 @@ func (f *outboxFlags) disposeMessages(c *cobra.Command, places []string, action,
 		return errors.Join(missingPlaces(in.Places, dead.Places), err)
 	})
 }
+
+// auditObject returns what the entries of the audit log are about.
+func (f *outboxFlags) auditObject() string { return "outbox " + withoutSecrets(f.outbox) }
 
 // audit runs do with its entries in the audit log, if there is one.
 func (f *outboxFlags) audit(c *cobra.Command, e admin.Entry, do func() (string, error)) (err error) {
