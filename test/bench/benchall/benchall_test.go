@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/xml"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,7 @@ PASS
 func TestTable(t *testing.T) {
 	t.Parallel()
 	got := samples{}
-	assert.NoError(t, got.addBenchmarks([]byte(twoRounds)), "parse")
+	assert.NoError(t, got.addBenchmarks("", []byte(twoRounds)), "parse")
 	assert.Equal(t, got["Tx/SQLite DoTx-µs"], []float64{300, 200, 12346}, "values")
 	c := comparison{ours: "DoTx", rival: "bare", rows: []row{
 		{text: "met", ours: "Tx/SQLite DoTx-µs", rival: "Tx/SQLite bare-µs", unit: "µs", goal: goal{most: 1.5}},
@@ -39,7 +40,7 @@ func TestTable(t *testing.T) {
 `, "the table")
 	_, err = (&comparison{rows: []row{{text: "gone", ours: "Tx/gone ns/op"}}}).renderTable(got)
 	assert.Contains(t, err.Error(), `there is no figure "Tx/gone ns/op"`, "a benchmark that has another name")
-	assert.True(t, samples{}.addBenchmarks([]byte("PASS\n")) != nil, "a run without figures is an error")
+	assert.True(t, samples{}.addBenchmarks("", []byte("PASS\n")) != nil, "a run without figures is an error")
 }
 
 // TestGateway reads the output of gatewaybench.
@@ -77,4 +78,23 @@ func TestPage(t *testing.T) {
 	}
 	_, err = selectComparisons(comparisons, "dotx,nothing")
 	assert.Contains(t, err.Error(), `there is no comparison "nothing"; -only takes engine, `, "a name that is wrong")
+}
+
+// TestChart: the picture has a curve for each series, with a point at each tick, and a figure that
+// is missing is an error.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	got := samples{}
+	for _, size := range []string{"1e3/", "1e6/"} {
+		assert.NoError(t, got.addBenchmarks(size, []byte("BenchmarkGrowth/SQLite-2 1000 80 full-keys/s 100 empty-keys/s\n")), "parse")
+	}
+	curve := series{name: "SQLite", points: []row{growthRow("SQLite", "1e3/", "keys"), growthRow("SQLite", "1e6/", "keys")}}
+	c := chart{file: "x.svg", ticks: []string{"10³", "10⁶"}, least: 0.8, panels: []panel{{title: "new keys", series: []series{curve}}}}
+	text, err := c.drawChart(got)
+	assert.NoError(t, err, "draw")
+	assert.Contains(t, text, `<polyline points="40.0,124.3 340.0,124.3"`, "the curve: at 0.8 of 1.4")
+	assert.NoError(t, xml.Unmarshal([]byte(text), new(struct{})), "XML")
+	c.panels[0].series[0].points[1].ours = "gone"
+	_, err = c.drawChart(got)
+	assert.Contains(t, err.Error(), `new keys, SQLite: no figures "gone"`, "a figure that is missing")
 }

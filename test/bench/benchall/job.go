@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ type program struct {
 	args               []string // further ones
 	// command: pkg is gatewaybench, and its figures get this prefix.
 	command string
+	prefix  string        // of the figures of Go benchmarks
+	most    time.Duration // that it may take; default: mostTime
 }
 
 // job is one run of benchall.
@@ -33,7 +36,7 @@ type job struct {
 	log    io.Writer
 }
 
-// mostTime is the most that one program may take.
+// mostTime is the most that a program may take.
 const mostTime = 10 * time.Minute
 
 // measureComparison runs the programs of a comparison in turn, round by round.
@@ -79,7 +82,7 @@ func (j *job) buildProgram(ctx context.Context, p *program, to string) error {
 	if p.command != "" {
 		args = []string{"build", "-o", to, p.pkg}
 	}
-	_, err := j.runCommand(ctx, p.dir, "go", args...)
+	_, err := j.runCommand(ctx, mostTime, p.dir, "go", args...)
 	return err
 }
 
@@ -90,7 +93,7 @@ func (j *job) runProgram(ctx context.Context, p *program, built string, got samp
 		if j.quick {
 			args = append(append([]string{}, args...), "-n", "200", "-c", "4")
 		}
-		out, err := j.runCommand(ctx, p.dir, built, args...)
+		out, err := j.runCommand(ctx, mostTime, p.dir, built, args...)
 		if err != nil {
 			return err
 		}
@@ -100,17 +103,18 @@ func (j *job) runProgram(ctx context.Context, p *program, built string, got samp
 	if j.quick {
 		long = p.quick
 	}
-	args := append([]string{"-test.run", "^$", "-test.bench", p.bench, "-test.benchtime", long, "-test.benchmem"}, p.args...)
-	out, err := j.runCommand(ctx, filepath.Join(p.dir, p.pkg), built, args...)
+	args := append([]string{"-test.run", "^$", "-test.bench", p.bench, "-test.benchtime", long, "-test.benchmem", "-test.timeout", "0"}, p.args...)
+	out, err := j.runCommand(ctx, cmp.Or(p.most, mostTime), filepath.Join(p.dir, p.pkg), built, args...)
 	if err != nil {
 		return err
 	}
-	return got.addBenchmarks(out)
+	return got.addBenchmarks(p.prefix, out)
 }
 
-// runCommand runs a program in a folder of the repository, and returns what it prints.
-func (j *job) runCommand(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, mostTime)
+// runCommand runs a program in a folder of the repository for at most a time, and returns what it
+// prints.
+func (j *job) runCommand(ctx context.Context, most time.Duration, dir, name string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(j.root, dir)

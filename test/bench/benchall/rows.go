@@ -8,9 +8,9 @@ func gatewayRows() (rows []row) {
 			load, text string
 			rate, cpu  goal
 		}{
-			{"new keys", "new keys", goal{least: 1.25}, goal{most: 0.75}},
-			{"repeats, cold", "repeats, each once", goal{}, goal{most: 0.7}},
-			{"repeats, 100 hot keys", "repeats of 100 keys", goal{least: 2}, goal{most: 0.5}},
+			{"new keys", "new keys", goal{least: 1}, goal{most: 1}},
+			{"repeats, cold", "repeats, each once", goal{least: 1.3}, goal{}},
+			{"repeats, 100 hot keys", "repeats of 100 keys", goal{least: 1.8}, goal{}},
 		} {
 			figure := func(side, unit string) string { return w.prefix + l.load + "/" + side + " " + unit }
 			add := func(text, unit, shown string, g goal) {

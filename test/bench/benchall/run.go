@@ -31,6 +31,11 @@ func runComparisons(ctx context.Context, j *job, only string, write bool) error 
 		if !write {
 			continue
 		}
+		if c.picture != nil {
+			if err := j.writeChart(c.picture, got); err != nil {
+				return err
+			}
+		}
 		// after each comparison, so that an interrupted run keeps what it has
 		for _, page := range []string{"benchmarks.md", "benchmarks.zh-CN.md"} {
 			if err := writeTable(filepath.Join(j.root, "docs", page), c.name, table); err != nil {

@@ -17,15 +17,15 @@ type samples map[string][]float64
 // processorSuffix is what package testing appends to the name of a benchmark.
 var processorSuffix = regexp.MustCompile(`-\d+$`)
 
-// addBenchmarks adds the figures of the output of a Go benchmark.
-func (s samples) addBenchmarks(out []byte) error {
+// addBenchmarks adds the figures of the output of a Go benchmark, with a prefix of their names.
+func (s samples) addBenchmarks(prefix string, out []byte) error {
 	n := 0
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		f := strings.Fields(lines.Text())
 		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") || len(f)%2 != 0 {
 			continue
 		}
-		name := processorSuffix.ReplaceAllString(strings.TrimPrefix(f[0], "Benchmark"), "")
+		name := prefix + processorSuffix.ReplaceAllString(strings.TrimPrefix(f[0], "Benchmark"), "")
 		for i := 2; i < len(f); i += 2 {
 			v, err := strconv.ParseFloat(f[i], 64)
 			if err != nil {

@@ -15,8 +15,9 @@ type comparison struct {
 	// ours and rival are the heads of their columns; without a rival the table has no ratios.
 	ours, rival string
 	rows        []row
-	rounds      int // at most; zero: no limit
-	inner       int // rounds that the programs make themselves, in which case they run once
+	rounds      int    // at most; zero: no limit
+	inner       int    // rounds that the programs make themselves, in which case they run once
+	picture     *chart // nil: none
 }
 
 // row is one line of a table.
