@@ -35,6 +35,9 @@ type historyCheck struct {
 	monitor *Monitor
 	serve   bool // new keys run all the same
 
+	// The check of the configuration after this one: it looks, and answers for the requests that
+	// are still in flight here.
+	next     atomic.Pointer[historyCheck]
 	lookedAt atomic.Pointer[time.Time] // when the last look began
 	// a look had an answer, and the process has not stood still since
 	answered atomic.Bool
@@ -70,10 +73,14 @@ func (h *historyCheck) keepLooking(ctx context.Context) {
 // requireHistory returns an error if new keys may not run: the store went back, or it has not
 // answered since this process began or stood still.
 func (h *historyCheck) requireHistory(ctx context.Context) error {
+	if next := h.next.Load(); next != nil {
+		return next.requireHistory(ctx)
+	}
 	if h.serve {
 		return nil
 	}
-	if !h.answered.Load() || h.hasStoodStill() {
+	// In this order: a failed look writes answered first.
+	if h.hasStoodStill() || !h.answered.Load() {
 		if err := h.markStore(ctx); err != nil {
 			return err
 		}
@@ -88,17 +95,19 @@ func (h *historyCheck) hasStoodStill() bool {
 	return at == nil || max(time.Since(*at), time.Now().Round(0).Sub(at.Round(0))) > stoodStill
 }
 
-// inherit takes over what the check of the configuration before has found, unless this one has
-// looked itself. Both have one engine.
+// inherit takes over from the check of the configuration before: what it has found, unless this one
+// has looked itself, and its requests. Both have one engine. It waits for a look that is under way.
 func (h *historyCheck) inherit(before *historyCheck) {
+	defer before.next.Store(h)
 	h.lock <- struct{}{}
 	defer func() { <-h.lock }()
 	if h.answered.Load() {
 		return
 	}
-	// The other one may look meanwhile: what it finds is read last, so that it is not older than
-	// the look.
-	answered, lookedAt := before.answered.Load(), before.lookedAt.Load()
+	// The other one may look meanwhile. It writes these in the other order, so what is read here is
+	// not older than the look.
+	lookedAt := before.lookedAt.Load()
+	answered := before.answered.Load()
 	h.wentBack.Store(before.wentBack.Load())
 	h.lookedAt.Store(lookedAt)
 	h.answered.Store(answered)

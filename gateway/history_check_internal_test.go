@@ -35,17 +35,18 @@ func TestHistoryWithoutAnswer(t *testing.T) {
 		h := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		var looks sync.WaitGroup
-		looks.Go(func() { h.keepLooking(ctx) })
 		assert.NoError(t, h.requireHistory(ctx), "at first")
 		away.Store(true)
 		reloaded := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
 		reloaded.inherit(h)
+		looks.Go(func() { reloaded.keepLooking(ctx) })
 		assert.NoError(t, reloaded.requireHistory(ctx), "after a reload")
 		for range 100 {
 			// also between two looks, and while one is under way
 			time.Sleep(3050 * time.Millisecond)
 			began := time.Now()
-			assert.NoError(t, h.requireHistory(ctx), "while it is away")
+			assert.NoError(t, reloaded.requireHistory(ctx), "while it is away")
+			assert.NoError(t, h.requireHistory(ctx), "a request that began before the reload")
 			assert.Equal(t, time.Since(began), 0, "the wait of a request")
 		}
 		restored.Store(true)

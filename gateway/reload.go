@@ -27,7 +27,7 @@ func NewLive(g *Gateway) *Live {
 // ServeHTTP implements [http.Handler].
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.current.Load().ServeHTTP(w, r) }
 
-// Replace serves with g from now on. It does not wait, and no request is lost. g has the engine of
+// Replace serves with g from now on. It waits for no request, and none is lost. g has the engine of
 // the gateway before, or one WithPolicy of it: what that one knows of the store holds.
 func (l *Live) Replace(g *Gateway) {
 	l.mu.Lock()

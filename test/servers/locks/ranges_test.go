@@ -312,12 +312,20 @@ func TestRedisRangesFailover(t *testing.T) {
 	use(before, func(error) bool { return len(made) >= 100 })
 	f.Sever()
 	// The primary raises its counter, and no replica confirms it.
-	_, _, err = impatient.Allocate(t.Context(), "order", 10)
-	assert.Contains(t, fmt.Sprint(err), "0 of 1 replicas", "a range that no replica has")
+	hasty, err := idgen.NewSegment(impatient, "order", &idgen.SegmentOptions{MaxStep: 10})
+	assert.NoError(t, err, "segment")
+	defer hasty.Close()
+	use(hasty, func(err error) bool {
+		if err != nil {
+			assert.Contains(t, err.Error(), "0 of 1 replicas", "a range that no replica has")
+		}
+		return err != nil
+	})
 	f.Kill()
 	f.Heal()
 	n := len(made)
 	use(before, func(error) bool { return len(made) >= n+100 })
+	use(hasty, func(error) bool { return len(made) >= n+150 })
 	after, err := idgen.NewSegment(open(time.Minute), "order", &idgen.SegmentOptions{MaxStep: 10})
 	assert.NoError(t, err, "segment")
 	defer after.Close()

@@ -213,8 +213,10 @@ func (f *outboxFlags) disposeMessages(c *cobra.Command, places []string, action,
 		}
 		var n int
 		err = f.audit(c, f.operator.entry(action, f.auditObject(), dead.Describe(in)), func() (detail string, err error) {
-			n, err = do(dead, c.Context(), box)
-			return fmt.Sprintf("%d done", n), err
+			if n, err = do(dead, c.Context(), box); err != nil {
+				return fmt.Sprintf("at least %d done; of the rest nothing is known", n), err
+			}
+			return fmt.Sprintf("%d done", n), nil
 		})
 		fmt.Fprintf(c.OutOrStdout(), done, n)
 		return errors.Join(missingPlaces(in.Places, dead.Places), err)
