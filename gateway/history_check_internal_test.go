@@ -34,6 +34,7 @@ func TestHistoryWithoutAnswer(t *testing.T) {
 		e := retrysafe.New(&restoredStore{was, is, &restored}, &retrysafe.Options{Sweep: -1})
 		h := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
 		var looks sync.WaitGroup
 		assert.NoError(t, h.requireHistory(ctx), "at first")
 		away.Store(true)
