@@ -24,14 +24,7 @@ func TestHistoryWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away, restored atomic.Bool
-		faults := func(string, int) storetest.Fault {
-			if away.Load() {
-				return storetest.Block
-			}
-			return 0
-		}
-		was, is := storetest.NewFaulty(memstore.New(nil), faults), storetest.NewFaulty(memstore.New(nil), faults)
-		e := retrysafe.New(&restoredStore{was, is, &restored}, &retrysafe.Options{Sweep: -1})
+		e := retrysafe.New(newRestoredStore(storetest.Block, &away, &restored), &retrysafe.Options{Sweep: -1})
 		h := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -66,14 +59,7 @@ func TestHistoryAfterStandingStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away, restored atomic.Bool
-		faults := func(string, int) storetest.Fault {
-			if away.Load() {
-				return storetest.LoseRequest
-			}
-			return 0
-		}
-		was, is := storetest.NewFaulty(memstore.New(nil), faults), storetest.NewFaulty(memstore.New(nil), faults)
-		e := retrysafe.New(&restoredStore{was, is, &restored}, &retrysafe.Options{Sweep: -1})
+		e := retrysafe.New(newRestoredStore(storetest.LoseRequest, &away, &restored), &retrysafe.Options{Sweep: -1})
 		h := newHistoryCheck(e, &Options{}, slog.New(slog.DiscardHandler))
 		assert.NoError(t, h.requireHistory(t.Context()), "at first")
 		time.Sleep(stoodStill - time.Second)
@@ -96,6 +82,17 @@ type restoredStore struct {
 
 	is       storeapi.Store
 	restored *atomic.Bool
+}
+
+// newRestoredStore returns a store whose calls meet a fault while it is away.
+func newRestoredStore(fault storetest.Fault, away, restored *atomic.Bool) *restoredStore {
+	faults := func(string, int) storetest.Fault {
+		if away.Load() {
+			return fault
+		}
+		return 0
+	}
+	return &restoredStore{storetest.NewFaulty(memstore.New(nil), faults), storetest.NewFaulty(memstore.New(nil), faults), restored}
 }
 
 func (s *restoredStore) now() storeapi.Store {

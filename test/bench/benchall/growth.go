@@ -7,7 +7,8 @@ var sizes = []struct{ records, figure, text string }{
 	{"1000x", "1e3/", "10³"}, {"1000000x", "1e6/", "10⁶"},
 }
 
-var growthStores = []struct{ bench, text string }{{"SQLite", "SQLite"}, {"PostgreSQL", "PostgreSQL"}, {"MariaDB", "MariaDB"}, {"Redis", "Redis"}}
+// growthStores are the stores, as the benchmarks name them.
+var growthStores = []string{"SQLite", "PostgreSQL", "MariaDB", "Redis"}
 
 // growthPrograms fill stores with each number of records.
 func growthPrograms() (all []program) {
@@ -28,17 +29,17 @@ func growthRows() (rows []row) {
 	for _, store := range growthStores {
 		for _, size := range sizes {
 			add := func(r row, text string) {
-				r.text = store.text + ", " + size.text + ": " + text
+				r.text = store + ", " + size.text + ": " + text
 				rows = append(rows, r)
 			}
-			add(growthRow(store.bench, size.figure, "keys"), "new keys")
-			add(growthRow(store.bench, size.figure, "replays"), "replays")
-			if store.bench != "Redis" { // which removes expired records itself
+			add(growthRow(store, size.figure, "keys"), "new keys")
+			add(growthRow(store, size.figure, "replays"), "replays")
+			if store != "Redis" { // which removes expired records itself
 				add(row{
-					ours: size.figure + "Growth/" + store.bench + " sweep-keys/s", rival: size.figure + "Growth/" + store.bench + " empty-keys/s", unit: "/s",
+					ours: size.figure + "Growth/" + store + " sweep-keys/s", rival: size.figure + "Growth/" + store + " empty-keys/s", unit: "/s",
 				}, "new keys beside a sweep")
 			}
-			add(row{ours: size.figure + "Growth/" + store.bench + " ms-page", unit: "ms"}, "the first 100 doubts")
+			add(row{ours: size.figure + "Growth/" + store + " ms-page", unit: "ms"}, "the first 100 doubts")
 		}
 	}
 	return rows
@@ -53,9 +54,9 @@ func growthChart() *chart {
 	for _, what := range []string{"keys", "replays"} {
 		p := panel{title: map[string]string{"keys": "new keys", "replays": "replays"}[what] + ", full / empty"}
 		for _, store := range growthStores {
-			s := series{name: store.text}
+			s := series{name: store}
 			for _, size := range sizes {
-				s.points = append(s.points, growthRow(store.bench, size.figure, what))
+				s.points = append(s.points, growthRow(store, size.figure, what))
 			}
 			p.series = append(p.series, s)
 		}
