@@ -18,7 +18,7 @@ import (
 // abandoned wait continues.
 const waitSlice = time.Second
 
-// connectTime limits each call that prepares a connection. Nothing is locked on it yet.
+// connectTime limits each call that prepares a connection.
 const connectTime = 10 * time.Second
 
 // ownerConn is an owner's connection, and the lock on it.
@@ -106,7 +106,7 @@ func (s *Session) closeConn(p *ownerConn) {
 }
 
 // callContext returns a context with the time limit of a call on an owner's connection. After a
-// lease without an answer the lock is lost anyway.
+// lease without an answer the lock is lost anyway; before the server knows one, nothing is locked.
 func callContext(p *ownerConn) (context.Context, context.CancelFunc) {
 	limit := max(p.lease, 2*waitSlice)
 	if p.lease == 0 {
@@ -123,12 +123,12 @@ func (s *Session) connect(ctx context.Context, p *ownerConn, lease time.Duration
 		return explainError("take a connection", s.o.Table, err)
 	}
 	p.conn, p.closed, p.lease = conn, make(chan struct{}), 0
-	if err := s.setIdleTimeout(p, lease); err != nil {
-		return err
-	}
-	call, cancel := context.WithTimeout(context.Background(), connectTime)
+	call, cancel := callContext(p)
 	defer cancel()
-	return explainError("ask for the session", s.o.Table, p.conn.QueryRowContext(call, s.sessionIDQuery()).Scan(&p.sessionID))
+	if err := p.conn.QueryRowContext(call, s.sessionIDQuery()).Scan(&p.sessionID); err != nil {
+		return explainError("ask for the session", s.o.Table, err)
+	}
+	return s.setIdleTimeout(p, lease)
 }
 
 // setIdleTimeout makes the server end the session after it has been idle for a little more than a
