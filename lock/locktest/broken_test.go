@@ -220,6 +220,15 @@ func TestBrokenLocks(t *testing.T) {
 				return p, err
 			}
 		}},
+		{"lists every lock twice", "L12", func(b *broken) {
+			b.list = func(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
+				p, err := b.Backend.List(ctx, r)
+				if r.After == "" {
+					p.Next = "0" // the first page again
+				}
+				return p, err
+			}
+		}},
 		{"lists with another fence", "L12", func(b *broken) {
 			b.list = func(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
 				p, err := b.Backend.List(ctx, r)
@@ -267,16 +276,18 @@ func TestBrokenLocks(t *testing.T) {
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				shared := &broken{Backend: memlock.New()}
-				one.breaks(shared)
-				c := locktest.Config{Lists: true, Open: func(testing.TB) lock.Backend { return shared }, Patience: time.Minute}
-				err := locktest.Check(t, c, one.clause)
-				if err == nil {
-					t.Fatalf("%s finds nothing wrong", one.clause)
-				}
-				t.Log(err)
-			})
+			for _, twice := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					shared := &broken{Backend: memlock.New()}
+					one.breaks(shared)
+					c := locktest.Config{Lists: true, ListsTwice: twice, Open: func(testing.TB) lock.Backend { return shared }, Patience: time.Minute}
+					err := locktest.Check(t, c, one.clause)
+					if err == nil {
+						t.Fatalf("%s finds nothing wrong", one.clause)
+					}
+					t.Log(err)
+				})
+			}
 		})
 	}
 }

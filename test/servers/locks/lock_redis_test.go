@@ -75,7 +75,7 @@ type onlyEval struct{ redisclient.Client }
 
 func runLocks(t *testing.T, o *redislock.Options, lists bool, connect func() redisclient.Client) {
 	t.Helper()
-	locktest.Run(t, locktest.Config{Lists: lists, Open: func(tb testing.TB) lock.Backend {
+	locktest.Run(t, locktest.Config{Lists: lists, ListsTwice: true, Open: func(tb testing.TB) lock.Backend {
 		tb.Helper()
 		b, err := redislock.New(tb.Context(), connect(), o)
 		assert.NoError(tb, err, "New")
