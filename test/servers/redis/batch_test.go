@@ -75,7 +75,7 @@ func TestRedisBatch(t *testing.T) {
 		cluster := k.Cluster.Get(t)
 		for where, url := range map[string]string{"one server": "redis://" + k.Start(t).Addr, "a cluster": cluster.URL()} {
 			for adapter, connect := range servers.RedisClients {
-				s := teststores.Redis(t, connect(t, url), nil)
+				s := teststores.Redis(t, connect(t, url), &redisstore.Options{Prefix: servers.RedisPrefix()})
 				reqs := claimsOf(adapter, 300)
 				for _, n := range cluster.Nodes {
 					servers.RedisDo(n.Addr, "SCRIPT", "FLUSH")

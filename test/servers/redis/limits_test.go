@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/internal/protocol"
 	"github.com/retrysafe/retrysafe/redisclient"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
 	"github.com/retrysafe/retrysafe/stores/storeapi"
 	"github.com/retrysafe/retrysafe/test/servers/internal/servers"
 	"github.com/retrysafe/retrysafe/test/servers/internal/teststores"
@@ -156,9 +157,10 @@ func TestRedisLimitsAreShared(t *testing.T) {
 				t.Parallel()
 				policy := retrysafe.Policy{Retention: time.Hour, Limits: retrysafe.Limits{Live: 25}}
 				var engines []*retrysafe.Engine
+				shared := redisstore.Options{Prefix: servers.RedisPrefix()}
 				for _, connect := range servers.RedisClients {
 					for range 2 {
-						e := retrysafe.New(teststores.Redis(t, connect(t, url), nil), &retrysafe.Options{Namespace: "app", Policy: policy, Secret: []byte("a secret of tests")})
+						e := retrysafe.New(teststores.Redis(t, connect(t, url), &shared), &retrysafe.Options{Namespace: "app", Policy: policy, Secret: []byte("a secret of tests")})
 						t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
 						engines = append(engines, e)
 					}

@@ -1,9 +1,7 @@
 package redis_test
 
 import (
-	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,11 +122,10 @@ func runShared(t *testing.T, adapter, url string, o *redisstore.Options) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := connect(t, url)
-			var n atomic.Int64
 			storetest.Run(t, func(t *testing.T) storetest.Backend {
 				t.Helper()
 				own := *o
-				own.Prefix = fmt.Sprintf("%s-%d:", name, n.Add(1))
+				own.Prefix = servers.RedisPrefix()
 				return storetest.Backend{
 					Store:  teststores.Redis(t, client, &own),
 					Reopen: func() storeapi.Store { return teststores.Redis(t, client, &own) },
