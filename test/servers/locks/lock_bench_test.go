@@ -13,10 +13,12 @@ import (
 	rival "github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
 	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/go-zookeeper/zk"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
 	"github.com/retrysafe/retrysafe/adapters/goredisclient"
+	"github.com/retrysafe/retrysafe/adapters/zklock"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/redislock"
@@ -135,6 +137,52 @@ func BenchmarkRedisLock(b *testing.B) {
 				b.ReportMetric(us[rounds/2], "µs/"+strings.ReplaceAll(name, " ", "_"))
 			}
 		})
+	}
+}
+
+// BenchmarkZooKeeperLock compares acquiring and releasing by one caller, in turn, with the lock of
+// go-zookeeper, which has no fence.
+func BenchmarkZooKeeperLock(b *testing.B) {
+	const rounds = 5
+	server := servers.StartZooKeeper(b)
+	backend, err := zklock.Open(b.Context(), []string{server.Addr}, nil)
+	assert.NoError(b, err, "Open")
+	b.Cleanup(func() { _ = backend.Close() })
+	locks := lock.New(backend, nil)
+	b.Cleanup(func() { _ = locks.Shutdown(context.Background()) })
+	conn, _, err := zk.Connect([]string{server.Addr}, 10*time.Second, zk.WithLogInfo(false))
+	assert.NoError(b, err, "Connect")
+	b.Cleanup(conn.Close)
+	ways := map[string]func(name string) error{
+		"ours": func(name string) error {
+			held, err := locks.Lock(b.Context(), name)
+			if err != nil {
+				return err
+			}
+			return held.Release(b.Context())
+		},
+		"go-zookeeper": func(name string) error {
+			l := zk.NewLock(conn, "/"+name, zk.WorldACL(zk.PermAll))
+			if err := l.Lock(); err != nil {
+				return err
+			}
+			return l.Unlock()
+		},
+	}
+	each, took := max(1, b.N/rounds), map[string][]float64{}
+	for range rounds {
+		for name, way := range ways {
+			begun := time.Now()
+			for range each {
+				assert.NoError(b, way("x"), "%s", name)
+			}
+			took[name] = append(took[name], float64(time.Since(begun).Microseconds())/float64(each))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for name, us := range took {
+		slices.Sort(us)
+		b.ReportMetric(us[rounds/2], "µs/"+name)
 	}
 }
 
