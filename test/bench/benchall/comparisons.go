@@ -42,6 +42,11 @@ var comparisons = []comparison{
 		rows:     gatewayRows(),
 	},
 	{
+		name: "idle", ours: "retrysafe", rival: "nginx, Lua", inner: 3,
+		programs: []program{{dir: "test/bench", pkg: "./gatewaybench", command: "two/", args: []string{"-rounds", "3", "-idle", "15000"}}},
+		rows:     []row{{text: "memory of an idle connection, of 15 000", ours: "two/idle/retrysafe KB", rival: "two/idle/nginx KB", unit: "KB"}},
+	},
+	{
 		name: "redis-do", ours: "`Do` over two bare scripts", inner: 5,
 		programs: []program{{dir: "test/servers", pkg: "./redis", bench: "RedisDo", time: "30000x", quick: "100x"}},
 		rows: []row{

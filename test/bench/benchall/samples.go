@@ -44,15 +44,22 @@ func (s samples) addBenchmarks(prefix string, out []byte) error {
 // gatewayRound matches a round of gatewaybench.
 var gatewayRound = regexp.MustCompile(`^(\S.*?) {2,}(\S.*?) +round +\d+: +([\d.]+) requests/s, gateway +([\d.]+) us, Redis +([\d.]+) us`)
 
+// idleRound matches a round of gatewaybench -idle.
+var idleRound = regexp.MustCompile(`^(idle) +(\S.*?) +round +\d+: +([\d.]+) KB a connection`)
+
 // addGatewayRounds adds the figures of the output of gatewaybench.
 func (s samples) addGatewayRounds(prefix string, out []byte) error {
 	n := 0
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		units := []string{"requests/s", "gateway-µs", "redis-µs"}
 		m := gatewayRound.FindStringSubmatch(lines.Text())
+		if m == nil {
+			units, m = []string{"KB"}, idleRound.FindStringSubmatch(lines.Text())
+		}
 		if m == nil {
 			continue
 		}
-		for i, unit := range []string{"requests/s", "gateway-µs", "redis-µs"} {
+		for i, unit := range units {
 			v, err := strconv.ParseFloat(m[3+i], 64)
 			if err != nil {
 				return err

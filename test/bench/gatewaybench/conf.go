@@ -6,7 +6,8 @@ load_module /usr/share/nginx/modules/ngx_http_lua_module.so;
 worker_processes $WORKERS$;
 pid $DIR$/nginx.pid;
 error_log $DIR$/error.log warn;
-events { worker_connections 4096; }
+worker_rlimit_nofile 20000;
+events { worker_connections 19000; }
 `
 
 const tempPaths = `

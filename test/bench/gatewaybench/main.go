@@ -16,9 +16,16 @@ func main() {
 	workers := flag.Int("workers", 2, "processes of nginx, and processors that the gateway may use at once")
 	only := flag.String("only", "", "run only these sides, separated by commas: nginx or retrysafe")
 	load := flag.String("load", "", "run only the loads whose name contains this text")
+	idle := flag.Int("idle", 0, "measure the memory of so many idle connections, and no requests")
 	builds := flag.String("builds", "", "compare these programs, built before, with nginx: NAME=PATH, separated by commas")
 	flag.Parse()
-	if err := runRounds(*rounds, *n, *conns, *workers, *only, *load, *builds); err != nil {
+	var err error
+	if *idle > 0 {
+		err = runIdle(*rounds, *idle, *workers)
+	} else {
+		err = runRounds(*rounds, *n, *conns, *workers, *only, *load, *builds)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gatewaybench:", err)
 		os.Exit(1)
 	}

@@ -199,15 +199,8 @@ func repositoryRoot() string {
 // cpuTime returns the CPU time of all threads of the process and its children, from the kernel's
 // scheduler.
 func (s *server) cpuTime() (time.Duration, error) {
-	pids := []int{s.cmd.Process.Pid}
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))
-	for _, f := range strings.Fields(string(children)) {
-		if pid, err := strconv.Atoi(f); err == nil {
-			pids = append(pids, pid)
-		}
-	}
 	var sum time.Duration
-	for _, pid := range pids {
+	for _, pid := range s.processIDs() {
 		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			return 0, fmt.Errorf("processor time, which Linux alone tells: %w", err)
@@ -228,4 +221,16 @@ func (s *server) cpuTime() (time.Duration, error) {
 		}
 	}
 	return sum, nil
+}
+
+// processIDs returns the ids of the process and its children.
+func (s *server) processIDs() []int {
+	pids := []int{s.cmd.Process.Pid}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))
+	for _, f := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
