@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,16 +21,30 @@ import (
 const breakIt = "Break it"
 
 // TestBreakIt runs the section of docs/tutorial.md that breaks a gateway and a shop, with the real
-// command, and checks its output: both are killed, an answer comes late, a store is locked, writes
-// fail, a reload is invalid, and fifty requests come at once.
+// command and longer times, and checks its output: both are killed, an answer comes late, a store
+// is locked, writes fail, a reload is invalid, and fifty requests come at once.
 func TestBreakIt(t *testing.T) {
 	t.Parallel()
 	page := pagetest.Read(t, "../..", "tutorial.md", breakIt)
 	ports := freePorts(t, 3)
-	page = strings.NewReplacer("7001", ports[0], "7002", ports[1], "7003", ports[2]).Replace(page)
+	page = strings.NewReplacer("7001", ports[0], "7002", ports[1], "7003", ports[2]).Replace(lengthenTimes(page))
 	steps := pagetest.Steps(page)
 	assert.True(t, len(steps) >= 15, "steps of the page: %d", len(steps))
-	playSteps(t, t.TempDir(), 6*time.Minute, steps)
+	playSteps(t, t.TempDir(), 20*time.Minute, steps)
+}
+
+// pageTimes are the times of the page: pauses, leases, limits, and how long the shop takes in
+// milliseconds.
+var pageTimes = regexp.MustCompile(`(\bsleep |\blease: |\btimeout_answer: |"wait |\bpay \w+ )(\d+)(s?\b)`)
+
+// lengthenTimes makes all times of the page five times as long: on a busy machine a command can
+// take as long as a lease of the page.
+func lengthenTimes(page string) string {
+	return pageTimes.ReplaceAllStringFunc(page, func(text string) string {
+		m := pageTimes.FindStringSubmatch(text)
+		n, _ := strconv.Atoi(m[2])
+		return m[1] + strconv.Itoa(5*n) + m[3]
+	})
 }
 
 // playSteps runs the steps of a page in dir, with the real command and a sqlite3 (see TestMain),

@@ -132,7 +132,7 @@ func runScenario(ctx context.Context, out io.Writer, dir string, o *options) err
 // openScenes opens a stage for scenes. end ends it, and leaves nothing in doubt in the user's
 // store.
 func openScenes(ctx context.Context, dir, name string, o *options) (s *stage, end func(), err error) {
-	s, err = openStage(ctx, dir, name, o, "--retention", "1h", "--in-progress", "wait 1m", "--lease", "4s")
+	s, err = openStage(ctx, dir, name, o, "--retention", "1h", "--in-progress", "wait 1m")
 	if err != nil || !s.usersStore {
 		return s, func() { s.kill() }, err
 	}

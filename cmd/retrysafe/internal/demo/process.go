@@ -38,8 +38,16 @@ type process struct {
 // not overloaded. Nothing else runs meanwhile.
 const patience = 2 * time.Minute
 
+// restart ends the process and starts it with further arguments, for this time only.
+func (p *process) restart(ctx context.Context, further ...string) error {
+	p.kill()
+	return p.startWith(ctx, slices.Concat(p.args, further))
+}
+
 // start starts the process and waits until it listens.
-func (p *process) start(ctx context.Context) error {
+func (p *process) start(ctx context.Context) error { return p.startWith(ctx, p.args) }
+
+func (p *process) startWith(ctx context.Context, args []string) error {
 	if p.before != nil {
 		if err := p.before(ctx); err != nil {
 			return fmt.Errorf("demo: cannot start the %s: %w", p.name, err)
@@ -49,7 +57,7 @@ func (p *process) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	cmd := exec.Command(self, p.args...) //nolint:gosec,noctx // this very program; the demo kills it
+	cmd := exec.Command(self, args...) //nolint:gosec,noctx // this very program; the demo kills it
 	dieWithParent(cmd)
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	before := p.log.lineCount()

@@ -98,6 +98,13 @@ func killedScene(ctx context.Context, s *stage, protected bool) (string, string,
 	if err != nil {
 		return "", "", false, err
 	}
+	if protected {
+		// A retry after the kill waits for the lease. A short one could end while the gateway
+		// lives, on a machine that is overloaded, so the other scenes have the default.
+		if err := s.gateway.restart(ctx, "--lease", "4s"); err != nil {
+			return "", "", false, err
+		}
+	}
 	req := request{Scene: name, Cents: 4200}
 	gone := make(chan struct{})
 	go func() {
