@@ -23,7 +23,6 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/retrysafe/retrysafe/stores/sqlstore"
 	"github.com/retrysafe/retrysafe/stores/sqlstore/dbtx"
@@ -39,6 +38,7 @@ type Beginner interface {
 type DB struct {
 	store    *sqlstore.Store
 	beginner Beginner
+	acquire  acquireFunc // nil: only the beginner can open transactions
 }
 
 var (
@@ -49,7 +49,10 @@ var (
 
 // New returns a DB that opens transactions with begin and keeps records in the tables of s. Both
 // must use the same PostgreSQL database.
-func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin} }
+//
+// On a pool or a connection without a Tracer, BEGIN and the claim of the key are one message, and so
+// are the end of the record and COMMIT.
+func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin, newAcquireFunc(begin)} }
 
 // RunTx implements [storeapi.TxStore]; retrysafe.DoTx calls it. See sqlstore.Store.RunTx, for
 // PostgreSQL.
@@ -68,22 +71,29 @@ func (d *DB) StepTx(ctx context.Context, r storeapi.StepRequest, work func(conte
 }
 
 func (d *DB) beginTx(ctx context.Context) (sqlstore.Transaction, error) {
-	tx, err := d.beginner.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	if d.acquire != nil {
+		conn, release, err := d.acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &quickTransaction{conn: conn, release: release}, nil
+	}
+	tx, err := d.beginner.BeginTx(ctx, readCommitted)
 	if err != nil {
 		return nil, err
 	}
-	t := &transaction{Tx: Tx(tx), tx: tx}
-	if tx.Conn().Config().Tracer != nil { // it would see how ExecCommit ends a transaction
-		return t, nil
+	t := transaction{tx: tx}
+	if tx.Conn().Config().Tracer != nil {
+		return &t, nil
 	}
-	return &quickTransaction{t}, nil
+	return &quickTransaction{begun: t, conn: tx.Conn(), release: func() {}}, nil
 }
 
 // workTxOf returns what the work gets of tx, which beginTx has opened.
 func workTxOf(tx dbtx.Tx) pgx.Tx {
 	t, ok := tx.(*transaction)
 	if quick, isQuick := tx.(*quickTransaction); isQuick {
-		t, ok = quick.transaction, true
+		t, ok = &quick.begun, true
 	}
 	if !ok {
 		panic("pgxidem: a transaction that this package has not begun")
@@ -140,9 +150,18 @@ func withTxDone(err error) error {
 
 // transaction is a transaction that DB has begun.
 type transaction struct {
-	dbtx.Tx
 	tx   pgx.Tx
 	work *workTx // nil before the work
+}
+
+func (t *transaction) Dialect() dbtx.Dialect { return dbtx.PostgreSQL }
+
+func (t *transaction) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	return pgxTx{t.tx}.Exec(ctx, query, args...)
+}
+
+func (t *transaction) QueryRow(ctx context.Context, query string, args []any, dest ...any) error {
+	return pgxTx{t.tx}.QueryRow(ctx, query, args, dest...)
 }
 
 // workTx is what the work gets of a transaction. It knows whether the work has ended it: the
@@ -177,31 +196,3 @@ const idleStatus = 'I'
 func (t *transaction) Commit(ctx context.Context) error { return withTxDone(t.tx.Commit(ctx)) }
 
 func (t *transaction) Rollback(ctx context.Context) error { return withTxDone(t.tx.Rollback(ctx)) }
-
-// quickTransaction is a transaction that sends its last statement and COMMIT in one message.
-type quickTransaction struct{ *transaction }
-
-var _ sqlstore.LastStatement = (*quickTransaction)(nil)
-
-// ExecCommit implements [sqlstore.LastStatement].
-func (t *quickTransaction) ExecCommit(ctx context.Context, query string, args ...any) (refused bool, err error) {
-	b := new(pgx.Batch)
-	b.Queue(query, args...)
-	b.Queue("commit")
-	results := t.tx.SendBatch(ctx, b)
-	_, err = results.Exec()
-	var server *pgconn.PgError
-	refused = errors.As(err, &server)
-	if failed := results.Close(); err == nil {
-		err = failed
-	}
-	if err != nil {
-		return refused, withTxDone(err)
-	}
-	// The server has ended the transaction, and pgx does not know it. Commit with a context that
-	// has ended sends nothing, and returns the connection to its pool.
-	over, cancel := context.WithCancel(ctx)
-	cancel()
-	_ = t.tx.Commit(over)
-	return false, nil
-}

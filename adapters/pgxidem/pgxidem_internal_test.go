@@ -28,7 +28,7 @@ func (r row) Scan(...any) error { return r.err }
 // tests the rest on a real server.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	tx := &transaction{Tx: Tx(ended{}), tx: ended{}}
+	tx := &transaction{tx: ended{}}
 	assert.ErrorIs(t, tx.Rollback(t.Context()), sql.ErrTxDone, "a transaction that has ended")
 	assert.ErrorIs(t, tx.QueryRow(t.Context(), "", nil), sql.ErrNoRows, "no row")
 	assert.Equal(t, tx.Dialect(), dbtx.PostgreSQL, "dialect")

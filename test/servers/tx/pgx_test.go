@@ -203,6 +203,29 @@ func TestPgxTxCommitLost(t *testing.T) {
 	}
 }
 
+// TestPgxTxBeginLost: if the message with BEGIN and the claim, or its reply, is lost with its
+// connection, the call begins again, and no connection is kept.
+func TestPgxTxBeginLost(t *testing.T) {
+	t.Parallel()
+	server := servers.StartPostgres(t)
+	proxy := servers.StartSQLProxy(t, server.Port, servers.PostgresMessage)
+	s := newPgxShop(t, server.At(proxy.Addr))
+	direct := newPgxShop(t, server.URL())
+	for name, part := range map[string]string{"begin": "begin isolation level", "claim": "set_config('lock_timeout'"} {
+		for _, what := range []servers.Cut{servers.LoseRequest, servers.LoseReply} {
+			customer := fmt.Sprint(name, what)
+			_, err := s.order(t.Context(), "before "+customer, s.db, nil) // prepares the statements
+			assert.NoError(t, err, "an order before")
+			proxy.Set(part, what)
+			_, err = s.order(t.Context(), customer, s.db, nil)
+			assert.NoError(t, err, "%s is lost", customer)
+			assert.True(t, proxy.Asked(), "nothing was lost: %s", customer)
+			direct.WantOnce(t, customer, "a lost beginning")
+			assert.Equal(t, s.pool.Stat().AcquiredConns(), int32(0), "connections that are not back in the pool")
+		}
+	}
+}
+
 // TestPostgresListens: one connection listens for all watchers, closes with the last of them, and
 // is reopened if it is lost.
 func TestPostgresListens(t *testing.T) {
