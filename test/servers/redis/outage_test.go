@@ -71,6 +71,8 @@ func hangServer(t *testing.T, adapter string, length time.Duration) {
 	front.takes = 20 * time.Millisecond
 	o := &outage{codes: map[string]int{}}
 	stop := make(chan struct{})
+	end := sync.OnceFunc(func() { close(stop) })
+	t.Cleanup(end) // also after a failure
 	var keys sync.Map
 	var all sync.WaitGroup
 	for g := range 16 {
@@ -102,7 +104,7 @@ func hangServer(t *testing.T, adapter string, length time.Duration) {
 	})
 	recovered := time.Since(back)
 	time.Sleep(300 * time.Millisecond)
-	close(stop)
+	end()
 	all.Wait()
 	n := 0
 	answered := func(key any) bool { return front.sendRequest(t, key.(string), "").status == http.StatusCreated } //nolint:errcheck,forcetypeassert // they are

@@ -61,13 +61,23 @@ func (k *RedisKind) startCluster(tb testing.TB, shifts map[int]time.Duration, ar
 		RedisDo(c.Nodes[i].Addr, "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1])
 		RedisDo(c.Nodes[i].Addr, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
-	for _, n := range c.Nodes[1:] {
-		host, port, _ := strings.Cut(n.Addr, ":")
-		RedisDo(c.Nodes[0].Addr, "CLUSTER", "MEET", host, port, busPort(n))
+	meet := func() {
+		for _, n := range c.Nodes[1:] {
+			host, port, _ := strings.Cut(n.Addr, ":")
+			RedisDo(c.Nodes[0].Addr, "CLUSTER", "MEET", host, port, busPort(n))
+		}
 	}
+	meet()
 	for i := range 3 {
 		id := RedisDo(c.Nodes[i].Addr, "CLUSTER", "MYID")
-		waits.Eventually(tb, "a replica finds its primary", func() bool { return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK" })
+		met := time.Now()
+		waits.Eventually(tb, "a replica finds its primary", func() bool {
+			if time.Since(met) > 10*time.Second { // a node forgets another that took long to answer
+				meet()
+				met = time.Now()
+			}
+			return RedisDo(c.Nodes[3+i].Addr, "CLUSTER", "REPLICATE", id) == "OK"
+		})
 	}
 	waits.Eventually(tb, "the cluster stands", func() bool {
 		for i, n := range c.Nodes {
