@@ -50,8 +50,8 @@ var (
 // New returns a DB that opens transactions with begin and keeps records in the tables of s. Both
 // must use the same PostgreSQL database.
 //
-// On a pool or a connection without a Tracer, BEGIN and the claim of the key are one message, and so
-// are the end of the record and COMMIT.
+// On a pool or a connection without a Tracer, BEGIN and the claim of the key are one message, and
+// so are the end of the record and COMMIT.
 func New(s *sqlstore.Store, begin Beginner) *DB { return &DB{s, begin, newAcquireFunc(begin)} }
 
 // RunTx implements [storeapi.TxStore]; retrysafe.DoTx calls it. See sqlstore.Store.RunTx, for
