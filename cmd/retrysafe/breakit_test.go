@@ -27,7 +27,7 @@ func TestBreakIt(t *testing.T) {
 	t.Parallel()
 	page := pagetest.Read(t, "../..", "tutorial.md", breakIt)
 	ports := freePorts(t, 3)
-	page = strings.NewReplacer("7001", ports[0], "7002", ports[1], "7003", ports[2]).Replace(lengthenTimes(page))
+	page = strings.NewReplacer("7001", ports[0], "7002", ports[1], "7003", ports[2]).Replace(lengthenTimes(t, page))
 	steps := pagetest.Steps(page)
 	assert.True(t, len(steps) >= 15, "steps of the page: %d", len(steps))
 	playSteps(t, t.TempDir(), 20*time.Minute, steps)
@@ -39,7 +39,9 @@ var pageTimes = regexp.MustCompile(`(\bsleep |\blease: |\btimeout_answer: |"wait
 
 // lengthenTimes makes all times of the page five times as long: on a busy machine a command can
 // take as long as a lease of the page.
-func lengthenTimes(page string) string {
+func lengthenTimes(t *testing.T, page string) string {
+	t.Helper()
+	assert.Equal(t, len(pageTimes.FindAllString(page, -1)), 17, "times in the page that the pattern finds")
 	return pageTimes.ReplaceAllStringFunc(page, func(text string) string {
 		m := pageTimes.FindStringSubmatch(text)
 		n, _ := strconv.Atoi(m[2])

@@ -22,8 +22,8 @@ type Config struct {
 	Crash func(lock.Backend)
 	// Lists says that the backend implements [lock.Lister] (L12).
 	Lists bool
-	// ListsTwice says that the backend's server resizes its data while others use it, so that it
-	// may list a lock twice. L12 then lists again until no lock is.
+	// ListsTwice says that the backend may list a lock twice while its server resizes its hash
+	// table, as one does that others use meanwhile. L12 then lists again until no lock is.
 	ListsTwice bool
 	// Short is a lease that the tests wait for; default 300 ms. If it is too short to test anything
 	// on a busy machine, the tests use a longer one.

@@ -4,7 +4,7 @@ import "time"
 
 // sizes are the numbers of stored records at which stores are measured.
 var sizes = []struct{ records, figure, text string }{
-	{"1000x", "1e3/", "10³"}, {"1000000x", "1e6/", "10⁶"},
+	{"1000x", "1e3/", "10³"}, {"1000000x", "1e6/", "10⁶"}, {"10000000x", "1e7/", "10⁷"},
 }
 
 // growthStores are the stores, as the benchmarks name them.

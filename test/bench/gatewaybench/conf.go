@@ -7,12 +7,12 @@ worker_processes $WORKERS$;
 pid $DIR$/nginx.pid;
 error_log $DIR$/error.log warn;
 worker_rlimit_nofile 20000;
-events { worker_connections 19000; }
+events { worker_connections $CONNECTIONS$; }
 `
 
 const tempPaths = `
   client_body_temp_path $DIR$/tmp; proxy_temp_path $DIR$/tmp; fastcgi_temp_path $DIR$/tmp; uwsgi_temp_path $DIR$/tmp; scgi_temp_path $DIR$/tmp;
-  access_log off; keepalive_requests 1000000;
+  access_log off; keepalive_requests 1000000; keepalive_timeout 1h;
 `
 
 // upstreamConf answers at once, so that the service costs as little as possible.

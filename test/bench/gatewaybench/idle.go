@@ -10,16 +10,26 @@ import (
 )
 
 // runIdle opens connections to each gateway, on which one request was answered, and prints what an
-// idle one takes of the gateway's memory.
+// idle one takes of the gateway's memory. The structures that nginx has for its connections from
+// its start are counted: those of a start for as many, less those of a start for the usual number.
 func runIdle(rounds, idle, workers int) error {
 	for round := range rounds {
 		// new processes each time: what was allocated once is seldom given back
-		w, err := startProcesses(workers, "")
+		few, err := startProcesses(workers, usualConnections, "")
 		if err != nil {
 			return err
 		}
-		err = w.measureIdle(round, idle)
-		w.close()
+		before, err := few.memoryAtWork()
+		few.close()
+		if err != nil {
+			return err
+		}
+		many, err := startProcesses(workers, usualConnections+idle, "")
+		if err != nil {
+			return err
+		}
+		err = many.measureIdle(round, idle, before)
+		many.close()
 		if err != nil {
 			return err
 		}
@@ -27,29 +37,41 @@ func runIdle(rounds, idle, workers int) error {
 	return nil
 }
 
-func (w *processes) measureIdle(round, idle int) error {
+// idleKey is the key of all requests to a side.
+func idleKey(s *side) string { return s.name + "-idle-12345678901234" }
+
+// memoryAtWork returns the memory of each gateway after some requests: what a process needs for its
+// work, whatever the number of connections.
+func (w *processes) memoryAtWork() (map[string]int64, error) {
+	memory := map[string]int64{}
 	for _, s := range w.sides {
-		key := func(int) string { return s.name + "-idle-12345678901234" }
-		// What a process needs for its work, whatever the number of connections. The first request
-		// is alone, since the recipe of nginx refuses those that come meanwhile.
+		// The first request is alone, since the recipe of nginx refuses those that come meanwhile.
 		for _, n := range []int{1, 2000} {
-			if err := sendRequests(s, n, min(n, 64), key); err != nil {
-				return err
+			if err := sendRequests(s, n, min(n, 64), func(int) string { return idleKey(s) }); err != nil {
+				return nil, err
 			}
 		}
-		before, err := s.gateway.residentMemory()
-		if err != nil {
-			return err
+		var err error
+		if memory[s.name], err = s.gateway.residentMemory(); err != nil {
+			return nil, err
 		}
-		begun := time.Now()
-		all, err := openIdle(s, idle, key(0))
+	}
+	return memory, nil
+}
+
+func (w *processes) measureIdle(round, idle int, before map[string]int64) error {
+	if _, err := w.memoryAtWork(); err != nil {
+		return err
+	}
+	for _, s := range w.sides {
+		all, err := openIdle(s, idle, idleKey(s))
+		var after int64
 		if err == nil {
 			time.Sleep(3 * time.Second) // a collection of garbage may be under way
-			var after int64
-			if after, err = s.gateway.residentMemory(); err == nil {
-				fmt.Printf("%-22s %-10s round %d: %8.2f KB a connection, %d connections, opened in %v\n",
-					"idle", s.name, round+1, float64(after-before)/1024/float64(idle), idle, time.Since(begun).Round(time.Second))
-			}
+			after, err = s.gateway.residentMemory()
+		}
+		if err == nil {
+			err = sendRequest(all[0], make([]byte, 8192), idleKey(s)) // the oldest is still open
 		}
 		for _, c := range all {
 			_ = c.Close()
@@ -57,6 +79,8 @@ func (w *processes) measureIdle(round, idle int) error {
 		if err != nil {
 			return err
 		}
+		fmt.Printf("%-22s %-10s round %d: %8.2f KB a connection, %d connections\n",
+			"idle", s.name, round+1, float64(after-before[s.name])/1024/float64(idle), idle)
 	}
 	return nil
 }

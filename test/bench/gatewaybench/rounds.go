@@ -9,8 +9,11 @@ import (
 // figure is the result of one round of one side.
 type figure struct{ rate, gateway, redis float64 } // requests per second; microseconds a request
 
+// usualConnections is enough for all rounds.
+const usualConnections = 4096
+
 func runRounds(rounds, n, conns, workers int, only, load, builds string) error {
-	w, err := startProcesses(workers, builds)
+	w, err := startProcesses(workers, usualConnections, builds)
 	if err != nil {
 		return err
 	}

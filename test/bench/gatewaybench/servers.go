@@ -27,14 +27,15 @@ type server struct{ cmd *exec.Cmd }
 
 // processes has everything that runs.
 type processes struct {
-	dir     string
-	workers string
-	servers []*server
-	sides   []*side
+	dir         string
+	workers     string
+	connections string // of each worker of nginx
+	servers     []*server
+	sides       []*side
 }
 
-func startProcesses(workers int, builds string) (*processes, error) {
-	w := &processes{workers: strconv.Itoa(workers)}
+func startProcesses(workers, connections int, builds string) (*processes, error) {
+	w := &processes{workers: strconv.Itoa(workers), connections: strconv.Itoa(connections)}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "gatewaybench-"); err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func (w *processes) startNginxServer(name, conf string, values ...string) (*serv
 	if os.Getuid() == 0 {
 		user = "user root;"
 	}
-	text := strings.NewReplacer(append([]string{"$USER$", user, "$DIR$", dir, "$ADDR$", addr, "$WORKERS$", w.workers}, values...)...).Replace(conf)
+	text := strings.NewReplacer(append([]string{"$USER$", user, "$DIR$", dir, "$ADDR$", addr, "$WORKERS$", w.workers, "$CONNECTIONS$", w.connections}, values...)...).Replace(conf)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", err

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -91,7 +92,7 @@ func lostAnswerScene(ctx context.Context, s *stage, protected bool) (string, str
 
 // killedScene: with protection the gateway dies, without it the shop. In both cases the client only
 // knows that no answer came.
-func killedScene(ctx context.Context, s *stage, protected bool) (string, string, bool, error) {
+func killedScene(ctx context.Context, s *stage, protected bool) (effect, told string, ok bool, failed error) {
 	c, name := s.newClient(protected, "ann"), s.sceneName("killed", protected)
 	earlier := request{Scene: name + "-earlier", Cents: 100}
 	before, err := c.post(ctx, "/payments", s.runKey("pay-earlier"), earlier)
@@ -104,6 +105,11 @@ func killedScene(ctx context.Context, s *stage, protected bool) (string, string,
 		if err := s.gateway.restart(ctx, "--lease", "4s"); err != nil {
 			return "", "", false, err
 		}
+		defer func() {
+			if failed != nil { // it was not restarted below
+				failed = errors.Join(failed, s.gateway.restart(ctx))
+			}
+		}()
 	}
 	req := request{Scene: name, Cents: 4200}
 	gone := make(chan struct{})
@@ -139,7 +145,7 @@ func killedScene(ctx context.Context, s *stage, protected bool) (string, string,
 	e, err := countEffects(ctx, s.shop.addr, name)
 	refused := retry.status == http.StatusConflict && strings.Contains(retry.body, `"outcome-unknown"`)
 	equal := after.equals(before) && after.replayed
-	told := fmt.Sprintf("%d", retry.status)
+	told = fmt.Sprintf("%d", retry.status)
 	if refused {
 		told = "409 outcome-unknown; earlier: " + yesOrNo(equal)
 	}
