@@ -65,19 +65,25 @@ func (d *DB) RunTx(ctx context.Context, r storeapi.TxRequest, work func(context.
 // StepTx implements [storeapi.StepStore]; retrysafe.StepTx calls it. See sqlstore.Store.StepTx,
 // for PostgreSQL.
 func (d *DB) StepTx(ctx context.Context, r storeapi.StepRequest, work func(context.Context, pgx.Tx) (storeapi.Answer, error)) error {
-	return d.store.StepOn(ctx, r, d.beginTx, func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) {
+	// The work may send the first statement.
+	return d.store.StepOn(ctx, r, d.beginAtOnce, func(ctx context.Context, tx dbtx.Tx) (storeapi.Answer, error) {
 		return work(ctx, workTxOf(tx))
 	})
 }
 
+// beginTx opens a transaction whose first statement is the store's, and not the work's.
 func (d *DB) beginTx(ctx context.Context) (sqlstore.Transaction, error) {
-	if d.acquire != nil {
-		conn, release, err := d.acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return &quickTransaction{conn: conn, release: release}, nil
+	if d.acquire == nil {
+		return d.beginAtOnce(ctx)
 	}
+	conn, release, err := d.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &quickTransaction{conn: conn, release: release}, nil
+}
+
+func (d *DB) beginAtOnce(ctx context.Context) (sqlstore.Transaction, error) {
 	tx, err := d.beginner.BeginTx(ctx, readCommitted)
 	if err != nil {
 		return nil, err
@@ -95,7 +101,7 @@ func workTxOf(tx dbtx.Tx) pgx.Tx {
 	if quick, isQuick := tx.(*quickTransaction); isQuick {
 		t, ok = &quick.begun, true
 	}
-	if !ok {
+	if !ok || t.tx == nil {
 		panic("pgxidem: a transaction that this package has not begun")
 	}
 	t.work = &workTx{Tx: t.tx}

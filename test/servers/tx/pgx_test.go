@@ -203,6 +203,27 @@ func TestPgxTxCommitLost(t *testing.T) {
 	}
 }
 
+// TestPgxStepTx: the work of a step may send the first statement of its transaction, or none.
+func TestPgxStepTx(t *testing.T) {
+	t.Parallel()
+	s := newPgxShop(t, servers.StartPostgres(t).URL())
+	for range 2 { // the second is a duplicate
+		_, err := retrysafe.Do(t.Context(), s.Engine, teststores.OrderKey("steps"), func(ctx context.Context) (int64, error) {
+			_, err := retrysafe.StepTx(ctx, s.db, "nothing", func(context.Context, pgx.Tx) (int, error) { return 1, nil })
+			if err != nil {
+				return 0, err
+			}
+			return retrysafe.StepTx(ctx, s.db, "order", func(ctx context.Context, tx pgx.Tx) (id int64, err error) {
+				err = tx.QueryRow(ctx, "INSERT INTO orders (customer) VALUES ('ann') RETURNING id").Scan(&id)
+				return id, err
+			})
+		})
+		assert.NoError(t, err, "a call with steps")
+		assert.Equal(t, s.Orders(t, "ann"), 1, "orders")
+	}
+	assert.Equal(t, s.pool.Stat().AcquiredConns(), int32(0), "connections that are not back in the pool")
+}
+
 // TestPgxTxBeginLost: if the message with BEGIN and the claim, or its reply, is lost with its
 // connection, the call begins again, and no connection is kept.
 func TestPgxTxBeginLost(t *testing.T) {
@@ -221,7 +242,8 @@ func TestPgxTxBeginLost(t *testing.T) {
 			assert.NoError(t, err, "%s is lost", customer)
 			assert.True(t, proxy.Asked(), "nothing was lost: %s", customer)
 			direct.WantOnce(t, customer, "a lost beginning")
-			assert.Equal(t, s.pool.Stat().AcquiredConns(), int32(0), "connections that are not back in the pool")
+			// The pool ends a broken connection on a goroutine.
+			waits.Eventually(t, "all connections are back in the pool", func() bool { return s.pool.Stat().AcquiredConns() == 0 })
 		}
 	}
 }
