@@ -38,7 +38,7 @@ fuzz: ## search with every fuzz target (half an hour)
 bench: ## run the benchmarks
 	cd test/bench && go test -run '^$$' -bench . -benchmem ./...
 
-bench-all: ## run every comparison of docs/benchmarks.md and write its tables (half an hour)
+bench-all: ## run every comparison of docs/benchmarks.md and write its tables (an hour)
 	cd test/bench && go run ./benchall -write
 
 bench-gateway: ## compare the gateway on Redis with nginx, Lua and Redis

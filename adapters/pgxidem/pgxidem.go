@@ -89,10 +89,10 @@ func (d *DB) beginAtOnce(ctx context.Context) (sqlstore.Transaction, error) {
 		return nil, err
 	}
 	t := transaction{tx: tx}
-	if tx.Conn().Config().Tracer != nil {
+	if tx.Conn().Config().Tracer != nil { // it would see how ExecCommit ends a transaction
 		return &t, nil
 	}
-	return &quickTransaction{begun: t, conn: tx.Conn(), release: func() {}}, nil
+	return &quickTransaction{begun: t, release: func() {}}, nil
 }
 
 // workTxOf returns what the work gets of tx, which beginTx has opened.
@@ -139,7 +139,12 @@ func (t pgxTx) Exec(ctx context.Context, query string, args ...any) (int64, erro
 }
 
 func (t pgxTx) QueryRow(ctx context.Context, query string, args []any, dest ...any) error {
-	err := t.tx.QueryRow(ctx, query, args...).Scan(dest...)
+	return scanRow(t.tx.QueryRow(ctx, query, args...), dest)
+}
+
+// scanRow reads a row, with the errors of database/sql.
+func scanRow(row pgx.Row, dest []any) error {
+	err := row.Scan(dest...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return sql.ErrNoRows
 	}
@@ -171,7 +176,7 @@ func (t *transaction) QueryRow(ctx context.Context, query string, args []any, de
 }
 
 // workTx is what the work gets of a transaction. It knows whether the work has ended it: the
-// connection is then another's.
+// connection may then be another's.
 type workTx struct {
 	pgx.Tx
 	ended bool

@@ -2,7 +2,6 @@ package pgxidem
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"sync"
 
@@ -47,7 +46,7 @@ func newAcquireFunc(b Beginner) acquireFunc {
 // last one.
 type quickTransaction struct {
 	begun   transaction // its tx is nil before the first statement
-	conn    *pgx.Conn
+	conn    *pgx.Conn   // for the first statement
 	release func()
 }
 
@@ -74,13 +73,7 @@ func (t *quickTransaction) QueryRow(ctx context.Context, query string, args []an
 	if t.begun.tx != nil {
 		return t.begun.QueryRow(ctx, query, args, dest...)
 	}
-	return t.beginWith(ctx, query, args, func(r pgx.BatchResults) error {
-		err := r.QueryRow().Scan(dest...)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return sql.ErrNoRows
-		}
-		return err
-	})
+	return t.beginWith(ctx, query, args, func(r pgx.BatchResults) error { return scanRow(r.QueryRow(), dest) })
 }
 
 // beginWith sends BEGIN and the first statement in one message. read reads the statement's result.
@@ -116,7 +109,7 @@ func (t *quickTransaction) ExecCommit(ctx context.Context, query string, args ..
 		return refused, withTxDone(err)
 	}
 	// The server has ended the transaction, and pgx does not know it. Commit with a context that
-	// has ended sends nothing.
+	// has ended sends nothing, and a pool's transaction then returns its connection.
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	_ = t.begun.tx.Commit(over)

@@ -68,13 +68,7 @@ func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) er
 		assert.NoError(b, err, "New")
 		locks := lock.New(backend, nil)
 		b.Cleanup(func() { _ = locks.Shutdown(context.Background()) })
-		return func(ctx context.Context, name string) error {
-			held, err := locks.Lock(ctx, name)
-			if err != nil {
-				return err
-			}
-			return held.Release(ctx)
-		}
+		return lockAndRelease(locks)
 	}
 	goredis, err := goredisclient.New(redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 100}))
 	assert.NoError(b, err, "goredisclient")
@@ -107,43 +101,56 @@ func lockWays(b *testing.B) map[string]func(ctx context.Context, name string) er
 // BenchmarkRedisLock compares acquiring and releasing, in turn: with one caller, and with 64 that
 // want one lock.
 func BenchmarkRedisLock(b *testing.B) {
-	const rounds = 7
 	ways := lockWays(b)
 	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprint("callers ", callers), func(b *testing.B) {
-			each := max(1, b.N/rounds/callers)
-			took := map[string][]float64{}
-			for range rounds {
-				for name, way := range ways {
-					begun := time.Now()
-					var all sync.WaitGroup
-					for range callers {
-						all.Go(func() {
-							for range each {
-								if err := way(b.Context(), "x"); err != nil {
-									b.Error(err)
-									return
-								}
-							}
-						})
+		b.Run(fmt.Sprint("callers ", callers), func(b *testing.B) { compareLocks(b, 7, callers, ways) })
+	}
+}
+
+// compareLocks reports the median of the rounds, in which each way locks and releases in turn.
+func compareLocks(b *testing.B, rounds, callers int, ways map[string]func(ctx context.Context, name string) error) {
+	b.Helper()
+	each := max(1, b.N/rounds/callers)
+	took := map[string][]float64{}
+	for range rounds {
+		for name, way := range ways {
+			begun := time.Now()
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for range each {
+						if err := way(b.Context(), "x"); err != nil {
+							b.Error(err)
+							return
+						}
 					}
-					all.Wait()
-					took[name] = append(took[name], float64(time.Since(begun).Microseconds())/float64(each*callers))
-				}
+				})
 			}
-			b.ReportMetric(0, "ns/op")
-			for name, us := range took {
-				slices.Sort(us)
-				b.ReportMetric(us[rounds/2], "µs/"+strings.ReplaceAll(name, " ", "_"))
-			}
-		})
+			all.Wait()
+			took[name] = append(took[name], float64(time.Since(begun).Microseconds())/float64(each*callers))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for name, us := range took {
+		slices.Sort(us)
+		b.ReportMetric(us[rounds/2], "µs/"+strings.ReplaceAll(name, " ", "_"))
+	}
+}
+
+// lockAndRelease returns a way for [compareLocks].
+func lockAndRelease(locks *lock.Locker) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		held, err := locks.Lock(ctx, name)
+		if err != nil {
+			return err
+		}
+		return held.Release(ctx)
 	}
 }
 
 // BenchmarkZooKeeperLock compares acquiring and releasing by one caller, in turn, with the lock of
 // go-zookeeper, which has no fence.
 func BenchmarkZooKeeperLock(b *testing.B) {
-	const rounds = 5
 	server := servers.StartZooKeeper(b)
 	backend, err := zklock.Open(b.Context(), []string{server.Addr}, nil)
 	assert.NoError(b, err, "Open")
@@ -153,37 +160,16 @@ func BenchmarkZooKeeperLock(b *testing.B) {
 	conn, _, err := zk.Connect([]string{server.Addr}, 10*time.Second, zk.WithLogInfo(false))
 	assert.NoError(b, err, "Connect")
 	b.Cleanup(conn.Close)
-	ways := map[string]func(name string) error{
-		"ours": func(name string) error {
-			held, err := locks.Lock(b.Context(), name)
-			if err != nil {
-				return err
-			}
-			return held.Release(b.Context())
-		},
-		"go-zookeeper": func(name string) error {
+	compareLocks(b, 5, 1, map[string]func(context.Context, string) error{
+		"ours": lockAndRelease(locks),
+		"go-zookeeper": func(_ context.Context, name string) error {
 			l := zk.NewLock(conn, "/"+name, zk.WorldACL(zk.PermAll))
 			if err := l.Lock(); err != nil {
 				return err
 			}
 			return l.Unlock()
 		},
-	}
-	each, took := max(1, b.N/rounds), map[string][]float64{}
-	for range rounds {
-		for name, way := range ways {
-			begun := time.Now()
-			for range each {
-				assert.NoError(b, way("x"), "%s", name)
-			}
-			took[name] = append(took[name], float64(time.Since(begun).Microseconds())/float64(each))
-		}
-	}
-	b.ReportMetric(0, "ns/op")
-	for name, us := range took {
-		slices.Sort(us)
-		b.ReportMetric(us[rounds/2], "µs/"+name)
-	}
+	})
 }
 
 // BenchmarkRedisLockAllocs counts the allocations of one lock and its release, including the

@@ -182,14 +182,19 @@ func TestPgxTxTraced(t *testing.T) {
 	s.WantOnce(t, "ann", "a traced transaction")
 }
 
+// newCutPgxShop returns a shop whose connections a proxy can cut, and the same shop without it.
+func newCutPgxShop(t *testing.T) (proxy *servers.SQLProxy, s, direct *pgxShop) {
+	t.Helper()
+	server := servers.StartPostgres(t)
+	proxy = servers.StartSQLProxy(t, server.Port, servers.PostgresMessage)
+	return proxy, newPgxShop(t, server.At(proxy.Addr)), newPgxShop(t, server.URL())
+}
+
 // TestPgxTxCommitLost: if the request or the reply of a COMMIT is lost with its connection, its
 // outcome is found out before the caller gets its answer.
 func TestPgxTxCommitLost(t *testing.T) {
 	t.Parallel()
-	server := servers.StartPostgres(t)
-	proxy := servers.StartSQLProxy(t, server.Port, servers.PostgresMessage)
-	s := newPgxShop(t, server.At(proxy.Addr))
-	direct := newPgxShop(t, server.URL())
+	proxy, s, direct := newCutPgxShop(t)
 	for what, applied := range map[servers.Cut]bool{servers.LoseRequest: false, servers.LoseReply: true} {
 		customer := map[bool]string{true: "reply", false: "request"}[applied]
 		proxy.Set("commit\x00", what) // "read committed" is another message
@@ -228,10 +233,7 @@ func TestPgxStepTx(t *testing.T) {
 // connection, the call begins again, and no connection is kept.
 func TestPgxTxBeginLost(t *testing.T) {
 	t.Parallel()
-	server := servers.StartPostgres(t)
-	proxy := servers.StartSQLProxy(t, server.Port, servers.PostgresMessage)
-	s := newPgxShop(t, server.At(proxy.Addr))
-	direct := newPgxShop(t, server.URL())
+	proxy, s, direct := newCutPgxShop(t)
 	for name, part := range map[string]string{"begin": "begin isolation level", "claim": "set_config('lock_timeout'"} {
 		for _, what := range []servers.Cut{servers.LoseRequest, servers.LoseReply} {
 			customer := fmt.Sprint(name, what)

@@ -106,7 +106,7 @@ func killedScene(ctx context.Context, s *stage, protected bool) (effect, told st
 			return "", "", false, err
 		}
 		defer func() {
-			if failed != nil { // it was not restarted below
+			if failed != nil { // perhaps before the restart below
 				failed = errors.Join(failed, s.gateway.restart(ctx))
 			}
 		}()
