@@ -23,6 +23,7 @@ type people struct {
 	base    string
 	store   string
 	secret  string
+	stdin   string // of the commands
 	effects atomic.Int64
 	broken  atomic.Bool
 }
@@ -68,7 +69,7 @@ func (p *people) keys(code int, args ...string) (out, said string) {
 	p.t.Helper()
 	c := withSecret(p.t, p.secret, append([]string{"keys", "--store", p.store}, args...)...)
 	var stderr strings.Builder
-	c.Stderr = &stderr
+	c.Stdin, c.Stderr = strings.NewReader(p.stdin), &stderr
 	text, err := c.Output()
 	got := 0
 	if exit := (*exec.ExitError)(nil); err != nil && !asExit(err, &exit) {
@@ -138,6 +139,13 @@ func TestKeysOfAPerson(t *testing.T) {
 	assert.NoError(t, os.WriteFile(credential, []byte("basic YW5uOmFueQ==\n"), 0o600), "credential")
 	got, _ := list("--user", "credential:@"+credential)
 	assert.Equal(t, got, 2, "list of a credential")
+	p.stdin = "basic YW5uOmFueQ==\r\n"
+	got, _ = list("--user", "credential:@-")
+	assert.Equal(t, got, 2, "list of a credential from standard input")
+	p.stdin = strings.Repeat("x", 1<<20)
+	_, said = p.keys(2, "list", "--user", "credential:@-")
+	assert.Contains(t, said, "the credential has more than", "a credential without end")
+	p.stdin = ""
 	for _, bad := range [][]string{{"--user", "bearer:token-in-the-arguments"}, {"--user", "user:ann"}, {"--user", "ann", "--tenant", "x"}, {"--since", "yesterday"}, {"--user", "cookie:@/nowhere"}, {"--answer-text", "pay", "--reason", "x"}} {
 		_, said := p.keys(2, append([]string{"list"}, bad...)...)
 		assert.True(t, !strings.Contains(said, "token-in"), "list %v: %s", bad, said)
