@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,6 +110,58 @@ func (s *restoredStore) Acquire(ctx context.Context, req storeapi.AcquireRequest
 
 func (s *restoredStore) Lookup(ctx context.Context, key storeapi.StoreKey) (storeapi.Record, error) {
 	return s.now().Lookup(ctx, key)
+}
+
+// claimHook calls a function before each claim of a request.
+type claimHook struct {
+	*restoredStore
+	before func(context.Context)
+}
+
+func (s *claimHook) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
+	if req.Key.Layer == "gw" && s.before != nil {
+		s.before(ctx)
+	}
+	return s.restoredStore.Acquire(ctx, req)
+}
+
+// TestStoreGoesBackBeforeAClaim: a request that was admitted before the store went back does not
+// run if it claims its key afterwards, as a duplicate does that waits.
+func TestStoreGoesBackBeforeAClaim(t *testing.T) {
+	t.Parallel()
+	var away, restored atomic.Bool
+	s := &claimHook{restoredStore: newRestoredStore(storetest.Block, &away, &restored)}
+	logger := slog.New(slog.DiscardHandler)
+	e := retrysafe.New(s, &retrysafe.Options{Sweep: -1, Logger: logger})
+	t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+	var effects atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		effects.Add(1)
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(up.Close)
+	g, err := New(e, &Options{Upstreams: []string{up.URL}, Logger: logger})
+	assert.NoError(t, err, "gateway")
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	pay := func(key string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/payments", http.NoBody)
+		assert.NoError(t, err, "request")
+		r.Header.Set("Idempotency-Key", key+"-0123456789abcdef")
+		r.Header.Set("Authorization", "Bearer of-one-caller")
+		resp, err := http.DefaultClient.Do(r)
+		assert.NoError(t, err, "answer")
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	assert.Equal(t, pay("first"), http.StatusCreated, "before")
+	s.before = func(ctx context.Context) {
+		restored.Store(true)
+		assert.NoError(t, g.history.markStore(ctx), "a look")
+	}
+	assert.Equal(t, pay("second"), http.StatusServiceUnavailable, "a claim after the look")
+	assert.Equal(t, effects.Load(), 1, "requests that were passed on")
 }
 
 // TestRequestsShareALook: requests that wait for the store's history wait for one look, and not for

@@ -69,6 +69,13 @@ type exchange struct {
 // it is in doubt, but not before MaxRun if the connection holds: the client gets an answer in time,
 // and an answer that comes later is stored for duplicates.
 func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.Attempt) {
+	// Again, since the store may have gone back while this request waited for another one with its
+	// key, or in a state in which its key was known.
+	if err := g.history.requireHistory(r.Context()); err != nil {
+		_ = a.Release(r.Context(), retrysafe.NothingDone(err))
+		g.middleware.Problem(w, r, newKeyRefused(err))
+		return
+	}
 	body, err := bodyBytes(r.Body)
 	if err != nil {
 		_ = a.Release(r.Context(), retrysafe.NothingDone(err))
