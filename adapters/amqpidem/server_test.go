@@ -217,11 +217,13 @@ func (s *server) api(method, path string, in any, out ...any) error {
 	return nil
 }
 
-// vhost makes a virtual host and returns its URL, as guest.
+// vhost makes a virtual host and returns its URL, as guest. It is removed when the test ends, since
+// queues take memory: after some repetitions the server would block publishers.
 func (s *server) vhost(tb testing.TB) string {
 	tb.Helper()
 	name := "t" + rand.Text()
 	assert.NoError(tb, s.api(http.MethodPut, "vhosts/"+name, nil), "a virtual host")
+	tb.Cleanup(func() { _ = s.api(http.MethodDelete, "vhosts/"+name, nil) }) // a test may have killed it
 	assert.NoError(tb, s.api(http.MethodPut, "permissions/"+name+"/guest", map[string]string{"configure": ".*", "write": ".*", "read": ".*"}), "permissions")
 	return "amqp://guest:guest@" + s.addr + "/" + name
 }
