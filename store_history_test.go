@@ -112,8 +112,13 @@ func TestMarkStore(t *testing.T) {
 				assert.NoError(t, err, "desk")
 				h, err := desk.StoreHistory(ctx, "shop")
 				assert.True(t, err == nil && !h.LostUntil.IsZero(), "what an operator sees: %+v, %v", h, err)
-				assert.NoError(t, desk.AcceptRestore(ctx, "shop"), "accept")
-				assert.NoError(t, desk.AcceptRestore(ctx, "shop"), "accept once more")
+				for _, seen := range []retrysafe.StoreHistory{{}, before, {LostFrom: h.LostFrom, LostUntil: h.LostUntil.Add(-time.Microsecond)}, {LostFrom: h.LostFrom.Add(time.Microsecond), LostUntil: h.LostUntil}} {
+					assert.ErrorIs(t, desk.AcceptRestore(ctx, "shop", seen), retrysafe.ErrStoreWentBack, "accept another time")
+				}
+				_, err = one.MarkStore(ctx)
+				assert.ErrorIs(t, err, retrysafe.ErrStoreWentBack, "after another time was accepted")
+				assert.NoError(t, desk.AcceptRestore(ctx, "shop", h), "accept")
+				assert.NoError(t, desk.AcceptRestore(ctx, "shop", h), "accept once more")
 				for _, e := range []*retrysafe.Engine{other, one, late} {
 					assert.True(t, mark(e).Marks > before.Marks, "marks after it")
 				}

@@ -32,15 +32,21 @@ func (d *Records) readMarks(ctx context.Context, namespace string) (storeapi.Rec
 // acceptTries is how often AcceptRestore begins again after a lost reply or a mark of a process.
 const acceptTries = 20
 
-// AcceptRestore accepts that the store of a namespace went back to an older state. Its processes
-// run new keys again within seconds; a retry of a request whose record is gone runs again. It
-// changes nothing if the store did not go back.
-func (d *Records) AcceptRestore(ctx context.Context, namespace string) error {
+// AcceptRestore accepts that the store of a namespace went back to an older state and has lost what
+// seen says, a result of [Records.StoreHistory]. The processes of the namespace run new keys again
+// within seconds; a retry of a request whose record is gone runs again. If another time is lost by
+// now, as after a second restore, the error is [retrysafe.ErrStoreWentBack] with that time. Then,
+// and if the store did not go back, nothing is changed.
+func (d *Records) AcceptRestore(ctx context.Context, namespace string, seen retrysafe.StoreHistory) error {
 	var failed error
 	for try := range acceptTries {
 		rec, h, err := d.readMarks(ctx, namespace)
 		if err != nil || h.Lost == 0 {
 			return err
+		}
+		if from, until := h.BackTo.Time(), h.Lost.Time(); !from.Equal(seen.LostFrom) || !until.Equal(seen.LostUntil) {
+			return fmt.Errorf("%w: what was recorded from %s to %s may be gone, and another time was accepted", retrysafe.ErrStoreWentBack,
+				from.UTC().Format(time.RFC3339Nano), until.UTC().Format(time.RFC3339Nano))
 		}
 		next := h.Accept(rec.Now)
 		got, err := d.store.Acquire(ctx, next.Write(&rec, namespace, newOwner()))

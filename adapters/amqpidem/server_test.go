@@ -223,7 +223,9 @@ func (s *server) vhost(tb testing.TB) string {
 	tb.Helper()
 	name := "t" + rand.Text()
 	assert.NoError(tb, s.api(http.MethodPut, "vhosts/"+name, nil), "a virtual host")
-	tb.Cleanup(func() { _ = s.api(http.MethodDelete, "vhosts/"+name, nil) }) // a test may have killed it
+	tb.Cleanup(func() {
+		_ = s.api(http.MethodDelete, "vhosts/"+name, nil) // the test may have killed the server
+	})
 	assert.NoError(tb, s.api(http.MethodPut, "permissions/"+name+"/guest", map[string]string{"configure": ".*", "write": ".*", "read": ".*"}), "permissions")
 	return "amqp://guest:guest@" + s.addr + "/" + name
 }

@@ -200,7 +200,9 @@ var chineseFlags = map[string]string{ //nolint:gosec // help, no credentials
 
 	// sealkeys
 	"namespace whose audit log gets the entry; required on Redis, PostgreSQL and MySQL, otherwise the default is app": "哪个命名空间的审计日志记下这个条目；在 Redis、PostgreSQL 和 MySQL 上必须写，其他默认 app",
-	"why, for the audit log; required": "理由，写入审计日志；必须写",
+	"why, for the audit log; required":                            "理由，写入审计日志；必须写",
+	"begin of the lost time, as restore check shows it; required": "丢失的时间从何时开始，与 restore check 显示的一致；必须写",
+	"its end; required":                                           "它的结束；必须写",
 	"the namespace of the service; required on Redis, PostgreSQL and MySQL, otherwise the default is app": "服务的命名空间；在 Redis、PostgreSQL 和 MySQL 上必须写，其他存储的默认值是 app",
 	"from now on the service has no RETRYSAFE_SECRET; needed on Redis, PostgreSQL and MySQL without one":  "从现在起服务没有 RETRYSAFE_SECRET；在 Redis、PostgreSQL 和 MySQL 上没有它时，需要这个命令行选项",
 	"the namespace of the gateway; app if it has none":                                                    "网关的命名空间；网关没有设置时是 app",

@@ -260,9 +260,11 @@ may have run before.`: `restore 处理网关每隔几秒在存储里留下的标
 went back and no operator has accepted that, or if the store does not answer, and with 2 for a wrong call.`: `check 显示命名空间的标记，什么也不写。存储没有回退，退出码是 0；存储回退而运维人员还没有接受，或者存储没有响应，退出码是 1；
 调用有误，退出码是 2。`,
 	`accept ends the refusal of new keys. What the store has forgotten runs again when its clients repeat it, so first find
-out what was done in that time, or wait until no client repeats it any more. Gateways that run notice it within
-seconds. The audit log of the namespace gets an entry first.`: `accept 结束对新的键的拒绝。存储忘掉的请求，客户端重试时会再执行一次，所以请先查清那段时间里做了什么，或者等到不再有客户端重试。
-正在运行的网关在几秒之内得知。在此之前，先写入这个命名空间的审计日志。`,
+out what was done in that time, or wait until no client repeats it any more. The flags name the time, as restore check
+shows it. If another one is lost by now, nothing is changed. Gateways that run notice it within seconds. The audit log
+of the namespace gets an entry first.`: `accept 结束对新的键的拒绝。存储忘掉的请求，客户端重试时会再执行一次，所以请先查清那段时间里做了什么，或者等到不再有客户端重试。
+标志写明这段时间，与 restore check 显示的一致。如果这时丢失的是另一段时间，什么也不改变。正在运行的网关在几秒之内得知。
+在此之前，先写入这个命名空间的审计日志。`,
 	// secret
 	`secret works on the check value that a gateway keeps in its store, one for each namespace. From it every gateway and
 command learns whether its RETRYSAFE_SECRET is the one that the store was used with. The secret itself is not stored.`: `secret 处理网关保存在存储里的校验值，每个命名空间一个。每个网关和命令由它得知，自己的 RETRYSAFE_SECRET

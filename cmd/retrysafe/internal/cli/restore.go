@@ -35,23 +35,53 @@ func restoreCheckCommand() *cobra.Command {
 }
 
 func restoreAcceptCommand() *cobra.Command {
-	var f namespaceFlags
+	var f acceptFlags
 	c := &cobra.Command{
-		Use: "accept --reason TEXT", Args: cobra.NoArgs, Short: "Run new keys again after the store went back",
+		Use: "accept --lost-from TIME --lost-until TIME --reason TEXT", Args: cobra.NoArgs, Short: "Run new keys again after the store went back",
 		Long: "accept ends the refusal of new keys. What the store has forgotten runs again when its clients repeat it, so first find\n" +
-			"out what was done in that time, or wait until no client repeats it any more. Gateways that run notice it within\n" +
-			"seconds. The audit log of the namespace gets an entry first.",
+			"out what was done in that time, or wait until no client repeats it any more. The flags name the time, as restore check\n" +
+			"shows it. If another one is lost by now, nothing is changed. Gateways that run notice it within seconds. The audit log\n" +
+			"of the namespace gets an entry first.",
 		RunE: func(c *cobra.Command, _ []string) error { return f.acceptHistory(c) },
 	}
 	f.addCommonFlags(c)
+	c.Flags().StringVar(&f.lostFrom, "lost-from", "", "begin of the lost time, as restore check shows it; required")
+	c.Flags().StringVar(&f.lostUntil, "lost-until", "", "its end; required")
 	f.operator.addFlags(c, "why, for the audit log; required")
 	f.seal.addTo(c.Flags())
 	return c
 }
 
+// acceptFlags are the flags of restore accept.
+type acceptFlags struct {
+	namespaceFlags
+	lostFrom, lostUntil string
+}
+
+// acceptsLoss returns an error unless the flags name the time that is lost. They have seconds, as
+// restore check shows them.
+func (f *acceptFlags) acceptsLoss(h *retrysafe.StoreHistory) error {
+	if f.lostFrom != shownTime(h.LostFrom) || f.lostUntil != shownTime(h.LostUntil) {
+		return fmt.Errorf("namespace %s: %s, which is not the time of --lost-from and --lost-until; nothing was changed", Printable(f.namespace), lostTime(h))
+	}
+	return nil
+}
+
+// requireTimes checks that both times are given.
+func (f *acceptFlags) requireTimes() error {
+	for _, flag := range [][2]string{{"--lost-from", f.lostFrom}, {"--lost-until", f.lostUntil}} {
+		if at, err := time.Parse(time.RFC3339, flag[1]); err != nil || shownTime(at) != flag[1] {
+			return &usageError{fmt.Errorf("%s %q: give the time that you have compared as retrysafe restore check shows it, for example 2026-11-28T10:03:07Z", flag[0], flag[1])}
+		}
+	}
+	return nil
+}
+
+func shownTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
 // lostTime says what may be gone.
 func lostTime(h *retrysafe.StoreHistory) string {
-	return fmt.Sprintf("what was recorded from %s to %s may be gone", h.LostFrom.UTC().Format(time.RFC3339), h.LostUntil.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("what was recorded from %s to %s may be gone", shownTime(h.LostFrom), shownTime(h.LostUntil))
 }
 
 func (f *namespaceFlags) checkHistory(c *cobra.Command) (err error) {
@@ -67,15 +97,15 @@ func (f *namespaceFlags) checkHistory(c *cobra.Command) (err error) {
 	case h.Marks == 0:
 		fmt.Fprintf(c.OutOrStdout(), "namespace %s has no marks: no gateway of this version has run on it\n", Printable(f.namespace))
 	case h.LostUntil.IsZero():
-		fmt.Fprintf(c.OutOrStdout(), "namespace %s did not go back: %d marks, the last at %s\n", Printable(f.namespace), h.Marks, h.Last.UTC().Format(time.RFC3339))
+		fmt.Fprintf(c.OutOrStdout(), "namespace %s did not go back: %d marks, the last at %s\n", Printable(f.namespace), h.Marks, shownTime(h.Last))
 	default:
 		return fmt.Errorf("namespace %s went back to an older state: %s", Printable(f.namespace), lostTime(&h))
 	}
 	return nil
 }
 
-func (f *namespaceFlags) acceptHistory(c *cobra.Command) (err error) {
-	if err := f.operator.validate(true); err != nil {
+func (f *acceptFlags) acceptHistory(c *cobra.Command) (err error) {
+	if err := errors.Join(f.requireTimes(), f.operator.validate(true)); err != nil {
 		return err
 	}
 	s, d, closeStore, err := f.openNamespace(c)
@@ -91,8 +121,11 @@ func (f *namespaceFlags) acceptHistory(c *cobra.Command) (err error) {
 		fmt.Fprintf(c.OutOrStdout(), "namespace %s did not go back, as far as a process has noticed; nothing was changed\n", Printable(f.namespace))
 		return nil
 	}
+	if err := f.acceptsLoss(&h); err != nil {
+		return err
+	}
 	err = auditLog(s, f.namespace).Do(c.Context(), f.operator.entry("accept-restore", "namespace "+f.namespace, lostTime(&h)), func() error {
-		return d.AcceptRestore(c.Context(), f.namespace)
+		return d.AcceptRestore(c.Context(), f.namespace, h)
 	})
 	if err != nil {
 		return err
