@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Looks for tests whose result depends on chance or on the machine's speed. Each piece ends within
-# two hours on two cores. At the end it lists every test that failed, and how often.
+# Looks for tests whose result depends on chance or on the machine's speed. On two cores each package
+# ends within two hours, and a piece with many takes longer: name packages to run a part of it. At
+# the end it lists every test that failed, and how often.
 #
 #   scripts/stress.sh                     all pieces, one after the other
 #   scripts/stress.sh PIECE...            these
