@@ -372,7 +372,7 @@ var knownErrors = []errorRow{
 	{ErrTooManyRequests, CodeTooManyRequests, always, "too-many-requests", "nothing was run; retry after RetryAfter"},
 	{ErrFenceChanged, CodeOutcomeUnknown, never, "", "look the record up again, and resolve what you find"},
 	{ErrSecretChanged, CodeOutcomeUnknown, never, "", "use the Options.Secret (RETRYSAFE_SECRET of the gateway and the commands) that the other processes have: with another one a retry of an earlier call can run again; to change it on purpose, stop them all and run \"retrysafe secret replace --store STORE --namespace NAME --by YOU --reason WHY\" with the new one"},
-	{ErrStoreWentBack, CodeStoreUnavailable, always, "unavailable", "nothing was run, since it may have run before; find out what the lost time has done (docs/backup.md), and then run \"retrysafe restore accept --store STORE --namespace NAME --by YOU --reason WHY\""},
+	{ErrStoreWentBack, CodeStoreUnavailable, always, "unavailable", "nothing was run, since it may have run before; find out what the lost time has done (docs/backup.md), and then run \"retrysafe restore accept --store STORE --namespace NAME --lost-from TIME --lost-until TIME --by YOU --reason WHY\""},
 	{ErrNoAttempt, CodeOutcomeUnknown, never, "", "call it inside of the work, with the context that the work was given"},
 	{ErrStepRepeated, CodeOutcomeUnknown, never, "", "give each step a name of its own (number those of a loop), and try again inside of a step"},
 	{ErrTxEnded, CodeOutcomeUnknown, never, "", "let the work return an error to roll back and nil to commit; look the key up to see what was kept"},

@@ -45,7 +45,7 @@ func (d *Records) AcceptRestore(ctx context.Context, namespace string, seen retr
 			return err
 		}
 		if from, until := h.BackTo.Time(), h.Lost.Time(); !from.Equal(seen.LostFrom) || !until.Equal(seen.LostUntil) {
-			return fmt.Errorf("%w: what was recorded from %s to %s may be gone, and another time was accepted", retrysafe.ErrStoreWentBack,
+			return fmt.Errorf("%w: what was recorded from %s to %s may be gone; nothing was changed, since another time was named", retrysafe.ErrStoreWentBack,
 				from.UTC().Format(time.RFC3339Nano), until.UTC().Format(time.RFC3339Nano))
 		}
 		next := h.Accept(rec.Now)

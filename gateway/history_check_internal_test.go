@@ -112,10 +112,23 @@ func (s *restoredStore) Lookup(ctx context.Context, key storeapi.StoreKey) (stor
 	return s.now().Lookup(ctx, key)
 }
 
+func (s *restoredStore) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
+	return s.now().Release(ctx, req)
+}
+
 // claimHook calls a function before each claim of a request.
 type claimHook struct {
 	*restoredStore
-	before func(context.Context)
+	before   func(context.Context)
+	released atomic.Int64
+}
+
+func (s *claimHook) Release(ctx context.Context, req storeapi.ReleaseRequest) error {
+	err := s.restoredStore.Release(ctx, req)
+	if err == nil {
+		s.released.Add(1)
+	}
+	return err
 }
 
 func (s *claimHook) Acquire(ctx context.Context, req storeapi.AcquireRequest) (storeapi.Acquired, error) {
@@ -162,6 +175,7 @@ func TestStoreGoesBackBeforeAClaim(t *testing.T) {
 	}
 	assert.Equal(t, pay("second"), http.StatusServiceUnavailable, "a claim after the look")
 	assert.Equal(t, effects.Load(), 1, "requests that were passed on")
+	assert.Equal(t, s.released.Load(), 1, "keys that were released")
 }
 
 // TestRequestsShareALook: requests that wait for the store's history wait for one look, and not for
