@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/apache/rocketmq-client-go/v2/admin"
+	clienterrors "github.com/apache/rocketmq-client-go/v2/errors"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 
 	"github.com/retrysafe/retrysafe/backoff"
@@ -52,8 +53,7 @@ func Create(ctx context.Context, servers *Servers, topic *TopicOptions, options 
 			continue
 		}
 		for _, broker := range topic.Brokers {
-			if err := a.CreateTopic(ctx, admin.WithTopicCreate(name), admin.WithBrokerAddrCreate(broker),
-				admin.WithReadQueueNums(queues), admin.WithWriteQueueNums(queues)); err != nil {
+			if err := createTopic(ctx, a, name, broker, queues); err != nil {
 				return fmt.Errorf("rocketmqidem: cannot create the topic %s; what was created stays: %w", name, err)
 			}
 		}
@@ -110,6 +110,21 @@ func untilDone[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	case <-ctx.Done():
 		var none T
 		return none, ctx.Err()
+	}
+}
+
+// createTopic creates a topic on a broker, or leaves it as it is. The client waits for an answer
+// for 5 s, whatever the context says, so it is asked again.
+func createTopic(ctx context.Context, a admin.Admin, name, broker string, queues int) error {
+	for {
+		err := a.CreateTopic(ctx, admin.WithTopicCreate(name), admin.WithBrokerAddrCreate(broker),
+			admin.WithReadQueueNums(queues), admin.WithWriteQueueNums(queues))
+		if !errors.Is(err, clienterrors.ErrRequestTimeout) {
+			return err
+		}
+		if ended := backoff.Pause(ctx, 50*time.Millisecond); ended != nil {
+			return errors.Join(err, ended)
+		}
 	}
 }
 
