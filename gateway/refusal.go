@@ -40,7 +40,7 @@ func (g *Gateway) writeRefusal(w http.ResponseWriter, r *http.Request, err error
 // admitAttempt is the Admit hook of the middleware. A key that is known is not counted.
 func (g *Gateway) admitAttempt(r *http.Request) (begun func(bool), refused *httpidem.Problem) {
 	if err := g.history.requireHistory(r.Context()); err != nil {
-		return nil, newKeyRefused(err)
+		return nil, historyProblem(err)
 	}
 	if g.addressLimiter == nil {
 		return nil, nil
@@ -57,9 +57,9 @@ func (g *Gateway) admitAttempt(r *http.Request) (begun func(bool), refused *http
 	}, nil
 }
 
-// newKeyRefused is the answer to a request that may not run, since the store went back or has not
+// historyProblem is the answer to a request that may not run, since the store went back or has not
 // answered.
-func newKeyRefused(err error) *httpidem.Problem {
+func historyProblem(err error) *httpidem.Problem {
 	return httpidem.NewProblem(retrysafe.CodeOf(err).String(), err).WithRetryAfter(time.Second)
 }
 

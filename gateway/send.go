@@ -73,7 +73,7 @@ func (g *sender) sendOnce(w http.ResponseWriter, r *http.Request, a *retrysafe.A
 	// key, or in a state in which its key was known.
 	if err := g.history.requireHistory(r.Context()); err != nil {
 		_ = a.Release(r.Context(), retrysafe.NothingDone(err))
-		g.middleware.Problem(w, r, newKeyRefused(err))
+		g.middleware.Problem(w, r, historyProblem(err))
 		return
 	}
 	body, err := bodyBytes(r.Body)

@@ -21,23 +21,22 @@ func TestOperatorsAnswers(t *testing.T) {
 		with   retrysafe.Resolution
 		status int
 		media  string
-		body   string // it contains this
+		has    []string // in the body
 	}{
-		"done, with an answer in JSON": {retrysafe.Resolution{Outcome: retrysafe.Done, Answer: retrysafe.Answer{Codec: "json", Kept: true, Body: []byte(`{"order":7}`)}}, 200, json, `{"order":7}`},
-		"done, with another answer":    {retrysafe.Resolution{Outcome: retrysafe.Done, Answer: retrysafe.Answer{Codec: "raw", Kept: true, Body: []byte("order 7")}}, 200, bytes, "order 7"},
-		"done, its answer unknown":     {retrysafe.Resolution{Outcome: retrysafe.Done}, 409, "application/problem+json", `"title":"This was done before`},
-		"failed":                       {retrysafe.Resolution{Outcome: retrysafe.Failed, Failure: &retrysafe.Failure{Code: "no-stock", Message: "the bank refused it"}}, 409, "application/problem+json", `"code":"resolved-failed"`},
+		"done, with an answer in JSON": {retrysafe.Resolution{Outcome: retrysafe.Done, Answer: retrysafe.Answer{Codec: "json", Kept: true, Body: []byte(`{"order":7}`)}}, 200, json, []string{`{"order":7}`}},
+		"done, with another answer":    {retrysafe.Resolution{Outcome: retrysafe.Done, Answer: retrysafe.Answer{Codec: "raw", Kept: true, Body: []byte("order 7")}}, 200, bytes, []string{"order 7"}},
+		"done, its answer unknown":     {retrysafe.Resolution{Outcome: retrysafe.Done}, 409, "application/problem+json", []string{`"code":"answer-not-kept"`, `"title":"This was done before`}},
+		"failed":                       {retrysafe.Resolution{Outcome: retrysafe.Failed, Failure: &retrysafe.Failure{Code: "no-stock", Message: "the bank refused it"}}, 409, "application/problem+json", []string{`"code":"resolved-failed"`, "the bank refused it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := answerAfter(t, c.with)
 			assert.Equal(t, w.Code, c.status, "status")
 			assert.Equal(t, w.Header().Get("Content-Type"), c.media, "media type")
-			assert.True(t, strings.Contains(w.Body.String(), c.body), "the body has %s: %s", c.body, w.Body)
-			assert.Equal(t, w.Header().Get("Idempotency-Replayed") == "true", c.status == 200, "marked as replayed")
-			if c.with.Outcome == retrysafe.Failed {
-				assert.True(t, strings.Contains(w.Body.String(), c.with.Failure.Message), "the operator's message: %s", w.Body)
+			for _, want := range c.has {
+				assert.Contains(t, w.Body.String(), want, "body")
 			}
+			assert.Equal(t, w.Header().Get("Idempotency-Replayed") == "true", c.status == 200, "marked as replayed")
 			assert.True(t, !strings.Contains(w.Body.String(), "large"), "a size that is unknown: %s", w.Body)
 		})
 	}

@@ -263,7 +263,7 @@ went back and no operator has accepted that, or if the store does not answer, an
 out what was done in that time, or wait until no client repeats it any more. The flags name the time, as restore check
 shows it. If another one is lost by now, nothing is changed. Gateways that run notice it within seconds. The audit log
 of the namespace gets an entry first.`: `accept 结束对新的键的拒绝。存储忘掉的请求，客户端重试时会再执行一次，所以请先查清那段时间里做了什么，或者等到不再有客户端重试。
-标志写明这段时间，与 restore check 显示的一致。如果这时丢失的是另一段时间，什么也不改变。正在运行的网关在几秒之内得知。
+命令行选项写明这段时间，与 restore check 显示的一致。如果这时丢失的是另一段时间，什么也不改变。正在运行的网关在几秒之内得知。
 在此之前，先写入这个命名空间的审计日志。`,
 	// secret
 	`secret works on the check value that a gateway keeps in its store, one for each namespace. From it every gateway and

@@ -58,9 +58,9 @@ type acceptFlags struct {
 	lostFrom, lostUntil string
 }
 
-// acceptsLoss returns an error unless the flags name the time that is lost. They have seconds, as
+// requireLoss returns an error unless the flags name the time that is lost. They have seconds, as
 // restore check shows them.
-func (f *acceptFlags) acceptsLoss(h *retrysafe.StoreHistory) error {
+func (f *acceptFlags) requireLoss(h *retrysafe.StoreHistory) error {
 	if f.lostFrom != shownTime(h.LostFrom) || f.lostUntil != shownTime(h.LostUntil) {
 		return fmt.Errorf("namespace %s: %s, which is not the time of --lost-from and --lost-until; nothing was changed", Printable(f.namespace), lostTime(h))
 	}
@@ -121,7 +121,7 @@ func (f *acceptFlags) acceptHistory(c *cobra.Command) (err error) {
 		fmt.Fprintf(c.OutOrStdout(), "namespace %s did not go back, as far as a process has noticed; nothing was changed\n", Printable(f.namespace))
 		return nil
 	}
-	if err := f.acceptsLoss(&h); err != nil {
+	if err := f.requireLoss(&h); err != nil {
 		return err
 	}
 	err = auditLog(s, f.namespace).Do(c.Context(), f.operator.entry("accept-restore", "namespace "+f.namespace, lostTime(&h)), func() error {
