@@ -23,7 +23,7 @@ func startPostgres(t *testing.T) (addr string) {
 	dir, err := os.MkdirTemp("", "retrysafe-postgres")
 	assert.NoError(t, err, "a folder")
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	attr := &syscall.SysProcAttr{}
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Getuid() == 0 {
 		u, err := user.Lookup("postgres")
 		assert.NoError(t, err, "the user postgres: apt-get install -y postgresql")

@@ -3,9 +3,11 @@ package servertest
 import (
 	"encoding/binary"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -92,11 +94,40 @@ func (s PostgresServer) Command(tb testing.TB, dir, port string, as *syscall.Cre
 	c := exec.Command(s.program(tb, "postgres"), append([]string{
 		"-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200",
 		"-c", "shared_buffers=32MB", "-c", "fsync=off", "-c", "full_page_writes=off",
+		// Shared memory in the folder is removed with it, also after a kill.
+		"-c", "dynamic_shared_memory_type=mmap",
 		// these cost a process for each database, and a compiler in each session
 		"-c", "autovacuum=off", "-c", "jit=off",
 	}, args...)...)
-	c.Dir, c.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+	// With the tests it ends by a signal that lets it remove its shared memory.
+	c.Dir, c.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGQUIT}
 	return c
+}
+
+// postgresFile is the file that a running server keeps in its folder.
+const postgresFile = "data/postmaster.pid"
+
+// RemovePostgresMemory removes the shared memory that a killed server on dir/data has left. Its
+// next start would remove it too, but a system has room for 4,096 of them, and they stay until it
+// starts again.
+func RemovePostgresMemory(dir string) {
+	if id := PostgresMemory(dir); id != "" {
+		_ = exec.Command("ipcrm", "-m", id).Run()
+		_ = os.Remove(filepath.Join(dir, postgresFile))
+	}
+}
+
+// PostgresMemory returns the number of the shared memory of the server on dir/data: the second word
+// of line 7 of its file, which it removes when it shuts down. "": the server is shut down.
+// https://www.postgresql.org/docs/current/storage-file-layout.html
+func PostgresMemory(dir string) string {
+	text, _ := os.ReadFile(filepath.Join(dir, postgresFile))
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 7 {
+		return ""
+	}
+	_, id, _ := strings.Cut(strings.TrimSpace(lines[6]), " ")
+	return strings.TrimSpace(id)
 }
 
 // program returns a program of the version. Debian's newest one has a folder that is not on the

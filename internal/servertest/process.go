@@ -53,7 +53,9 @@ func (p *Process) Start(tb testing.TB, c *exec.Cmd) {
 	if c.SysProcAttr == nil {
 		c.SysProcAttr = new(syscall.SysProcAttr)
 	}
-	c.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if c.SysProcAttr.Pdeathsig == 0 {
+		c.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
 	assert.NoError(tb, c.Start(), "start %s", c.Path)
 	ended := make(chan struct{})
 	p.ended = ended

@@ -40,7 +40,7 @@ func (v *PostgresVersion) Start(tb testing.TB, args ...string) *Postgres {
 // Start starts the server, which keeps its data and its port, and waits until it answers.
 func (s *Postgres) Start(tb testing.TB) {
 	tb.Helper()
-	s.server.startServer(tb, s.version.Command(tb, s.server.dir, s.Port, s.server.as, s.Args...), "pgx", s.URL(), s.Kill)
+	s.server.startServer(tb, s.version.Command(tb, s.server.dir, s.Port, s.server.as, s.Args...), "pgx", s.URL(), s.endServer)
 }
 
 // Standby makes the server a standby, without a primary, from its next start.
@@ -91,6 +91,12 @@ func (s *Postgres) Kill() {
 		s.signalProcesses(syscall.SIGKILL)
 		s.server.process.End(syscall.SIGKILL)
 	}
+}
+
+// endServer kills the server, since its data is not needed any more.
+func (s *Postgres) endServer() {
+	s.Kill()
+	servertest.RemovePostgresMemory(s.server.dir)
 }
 
 // Stop shuts the server down, and closes its connections at once.

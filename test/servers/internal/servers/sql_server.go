@@ -45,12 +45,12 @@ func newSQLServer(tb testing.TB, as *syscall.Credential, t *template, create fun
 	return s
 }
 
-// startServer starts the server, and waits until it answers at an address. kill ends it with the
+// startServer starts the server, and waits until it answers at an address. end ends it with the
 // test.
-func (s *sqlServer) startServer(tb testing.TB, c *exec.Cmd, driver, address string, kill func()) {
+func (s *sqlServer) startServer(tb testing.TB, c *exec.Cmd, driver, address string, end func()) {
 	tb.Helper()
 	s.process.Start(tb, c)
-	tb.Cleanup(kill)
+	tb.Cleanup(end)
 	db, err := sql.Open(driver, address)
 	assert.NoError(tb, err, "open")
 	defer db.Close()
