@@ -119,7 +119,7 @@ func createTopic(ctx context.Context, a admin.Admin, name, broker string, queues
 	for {
 		err := a.CreateTopic(ctx, admin.WithTopicCreate(name), admin.WithBrokerAddrCreate(broker),
 			admin.WithReadQueueNums(queues), admin.WithWriteQueueNums(queues))
-		if !errors.Is(err, clienterrors.ErrRequestTimeout) {
+		if err == nil || ctx.Err() == nil && !errors.Is(err, clienterrors.ErrRequestTimeout) {
 			return err
 		}
 		if ended := backoff.Pause(ctx, 50*time.Millisecond); ended != nil {
