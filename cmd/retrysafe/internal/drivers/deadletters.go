@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -60,7 +61,7 @@ func redisDeadLetters(ctx context.Context, a *redisclient.Address, stream, group
 	if err != nil {
 		return d, fmt.Errorf("--broker: Redis is not reached: %w", err)
 	}
-	p, err := redisstreamidem.NewDeadLetters(client, &redisstreamidem.Options{Stream: stream, Group: group, Logger: log})
+	p, err := redisstreamidem.NewDeadLetters(client, &redisstreamidem.Options{Stream: stream, Group: group, Timeout: 30 * time.Second, Logger: log})
 	if err == nil {
 		err = hasGroup(ctx, p, stream, group)
 	}

@@ -32,27 +32,29 @@ var RedisClients = map[string]func(t *testing.T, url string) redisclient.Client{
 		t.Helper()
 		return RueidisTo(t, url)
 	},
-	"go-redis": func(t *testing.T, url string) redisclient.Client {
-		t.Helper()
-		a, err := redisclient.ParseURL(url)
-		assert.NoError(t, err, "address")
-		// A busy machine needs longer than the defaults of a few seconds. A reply that a test holds
-		// back is given up after read, before the store's limit for a call: 10 s.
-		const slow, read = time.Minute, 5 * time.Second
-		var r redis.UniversalClient
-		switch a.Mode {
-		case redisclient.Sentinel:
-			r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
-		case redisclient.Cluster:
-			r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts, Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
-		default:
-			r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
-		}
-		t.Cleanup(func() { _ = r.Close() })
-		c, err := goredisclient.New(r)
-		assert.NoError(t, err, "client")
-		return c
-	},
+	"go-redis": func(t *testing.T, url string) redisclient.Client { t.Helper(); return goRedisTo(t, url, time.Minute) },
+}
+
+// goRedisTo returns a client of go-redis that gives a reply up after read. A busy machine needs
+// longer than its defaults of a few seconds.
+func goRedisTo(t *testing.T, url string, read time.Duration) redisclient.Client {
+	t.Helper()
+	a, err := redisclient.ParseURL(url)
+	assert.NoError(t, err, "address")
+	const slow = time.Minute
+	var r redis.UniversalClient
+	switch a.Mode {
+	case redisclient.Sentinel:
+		r = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: a.Name, SentinelAddrs: a.Hosts, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
+	case redisclient.Cluster:
+		r = redis.NewClusterClient(&redis.ClusterOptions{Addrs: a.Hosts, Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
+	default:
+		r = redis.NewClient(&redis.Options{Addr: a.Hosts[0], Username: a.Username, Password: a.Password, DialTimeout: slow, ReadTimeout: read, WriteTimeout: slow})
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	c, err := goredisclient.New(r)
+	assert.NoError(t, err, "client")
+	return c
 }
 
 // RueidisTo returns a client of the servers.
