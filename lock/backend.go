@@ -58,5 +58,17 @@ type Backend interface {
 	Unlock(context.Context, Request) error
 }
 
+// Passer is a [Backend] that can move a lock from one owner to another in one call. [Locker] uses
+// it when a holder releases a lock for which another caller of its process waits. That takes one
+// round trip in place of two.
+type Passer interface {
+	// Pass releases the lock of from, and grants it to next, for the same name. No other owner can
+	// get it in between. It wakes no waiter. If next has the lock already, Pass grants the same
+	// fence and a new lease, as TryLock does. [ErrLost] means that neither of them has the lock,
+	// and that Pass did nothing. An error that wraps [errors.ErrUnsupported] means that the backend
+	// cannot pass locks as it is configured, and that Pass did nothing.
+	Pass(ctx context.Context, from, next Request) (Grant, error)
+}
+
 // MaxName is the maximum length of a name, in bytes.
 const MaxName = 200

@@ -145,6 +145,5 @@ func (l *Lock) Release(_ context.Context) error {
 	}
 	h.traceEnd(ErrReleased)
 	defer h.locker.removeHold(h)
-	defer h.locker.queues.passTurn(h.req.Name)
-	return h.locker.unlock(h.req)
+	return h.locker.releaseLock(h.req)
 }

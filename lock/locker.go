@@ -19,6 +19,7 @@ import (
 // processes the order is the backend's; most backends have none.
 type Locker struct {
 	backend Backend
+	passer  Passer // the backend; nil if it is none
 	o       Options
 	queues  nameQueues
 
@@ -39,6 +40,7 @@ func New(b Backend, o *Options) *Locker {
 		panic("lock: New needs a backend: memlock, redislock, sqllock or an adapter")
 	}
 	l := &Locker{backend: b, holds: make(map[*hold]struct{})}
+	l.passer, _ = b.(Passer)
 	if o != nil {
 		l.o = *o
 	}
@@ -71,10 +73,19 @@ func (l *Locker) acquire(ctx context.Context, name string, opts []Option) (*Lock
 		return held, err
 	}
 	defer l.work.Done()
-	if err := l.queues.waitTurn(ctx, l.closing, name); err != nil {
+	req := newRequest(name, o.Lease)
+	got, err := l.queues.waitTurn(ctx, l.closing, req)
+	if err != nil {
 		return nil, waitError(err)
 	}
-	req := newRequest(name, o.Lease)
+	if got.grant != nil {
+		h, err := l.startHold(ctx, req, o, *got.grant, got.requestedAt)
+		if err != nil {
+			l.abandonTry(req)
+			return nil, err
+		}
+		return h.firstLock(ctx), nil
+	}
 	for {
 		h, err := l.tryBackend(ctx, req, o)
 		if err == nil {
@@ -288,24 +299,74 @@ func (l *Locker) abandonTry(req Request) {
 	l.work.Go(func() { _ = l.unlock(req) })
 }
 
+// releaseLock releases the lock on the backend, and passes the turn on. If another caller of this
+// process waits, a backend that can gives it the lock in the same call.
+func (l *Locker) releaseLock(req Request) error {
+	var next *waiter
+	if l.passer != nil {
+		next = l.queues.removeNext(req.Name)
+	}
+	if next == nil {
+		defer l.queues.passTurn(req.Name)
+		return l.unlock(req)
+	}
+	got, err := l.passLock(req, next.req)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = l.unlock(req)
+	}
+	if !l.queues.giveTurn(next, got) {
+		l.abandonTry(next.req)
+	}
+	return err
+}
+
 // unlock releases the lock on the backend and retries until it gets an answer, for a lease and at
 // most ten seconds. If the first answer was lost and the second one is that there was nothing to
 // release, it is unknown whether the first call released the lock or the lock was lost before. That
 // is an error, and wraps [ErrLost].
 func (l *Locker) unlock(req Request) error {
-	ctx, cancel := context.WithTimeout(l.ctx, min(req.Lease, 10*time.Second))
+	ctx, cancel := l.unlockContext(req)
 	defer cancel()
 	for n := 1; ; n++ {
 		err := l.backend.Unlock(ctx, req)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, ErrLost) && n > 1:
-			return fmt.Errorf("lock: the answer to the release was lost, and another holder has come since, after it or before: %w", ErrLost)
-		case errors.Is(err, ErrLost) || backoff.Pause(ctx, retryDelay(req.Lease)) != nil:
-			return err
+		if err == nil || isLastUnlock(ctx, req, err) {
+			return unlockError(err, n)
 		}
 	}
+}
+
+// passLock is unlock for a lock that next gets. It returns next's turn, with the lock if it is
+// known that next has it.
+func (l *Locker) passLock(req, next Request) (turn, error) {
+	ctx, cancel := l.unlockContext(req)
+	defer cancel()
+	for n := 1; ; n++ {
+		began := time.Now()
+		g, err := l.passer.Pass(ctx, req, next)
+		if err == nil {
+			return turn{&g, began}, nil
+		}
+		if errors.Is(err, errors.ErrUnsupported) || isLastUnlock(ctx, req, err) {
+			return turn{}, unlockError(err, n)
+		}
+	}
+}
+
+func (l *Locker) unlockContext(req Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(l.ctx, min(req.Lease, 10*time.Second))
+}
+
+// isLastUnlock reports whether to give up after an error. If not, it has waited for the next try.
+func isLastUnlock(ctx context.Context, req Request, err error) bool {
+	return errors.Is(err, ErrLost) || backoff.Pause(ctx, retryDelay(req.Lease)) != nil
+}
+
+// unlockError returns the error of a release whose try number n ended with err.
+func unlockError(err error, n int) error {
+	if errors.Is(err, ErrLost) && n > 1 {
+		return fmt.Errorf("lock: the answer to the release was lost, and another holder has come since, after it or before: %w", ErrLost)
+	}
+	return err
 }
 
 func newRequest(name string, lease time.Duration) Request {

@@ -20,13 +20,17 @@ type faulty struct {
 	mu sync.Mutex
 	faults
 	tries atomic.Int32
+	ends  []byte // how locks ended: U, or P if they were passed
+
+	slowPass   chan struct{} // if not nil, Pass answers when it is closed
+	cannotPass bool
 }
 
 // faults are called before a backend call, which is not made if they return an error. lost is
-// called after TryLock; its error replaces the answer.
+// called after TryLock, and passed after Pass; their error replaces the answer.
 type faults struct {
-	extend, unlock, lost func() error
-	grant                func(*lock.Grant)
+	extend, unlock, lost, passed func() error
+	grant                        func(*lock.Grant)
 }
 
 // setFaults changes the faults.
@@ -71,7 +75,36 @@ func (f *faulty) Unlock(ctx context.Context, r lock.Request) error {
 	if err := f.faultFor(func(f *faults) func() error { return f.unlock }); err != nil {
 		return err
 	}
+	f.noteEnd('U')
 	return f.Backend.Unlock(ctx, r)
+}
+
+func (f *faulty) Pass(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+	if f.cannotPass {
+		return lock.Grant{}, errors.ErrUnsupported
+	}
+	f.noteEnd('P')
+	g, err := f.Backend.Pass(ctx, from, next)
+	if f.slowPass != nil {
+		<-f.slowPass
+	}
+	if failed := f.faultFor(func(f *faults) func() error { return f.passed }); failed != nil {
+		return lock.Grant{}, failed
+	}
+	return g, err
+}
+
+func (f *faulty) noteEnd(how byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ends = append(f.ends, how)
+}
+
+// endsSoFar returns how locks have ended.
+func (f *faulty) endsSoFar() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return string(f.ends)
 }
 
 var errCut = errors.New("connection cut")
@@ -253,7 +286,7 @@ func TestWaitersGetItInTurn(t *testing.T) {
 		assert.Equal(t, f.tries.Load(), 1, "calls of TryLock") // waiters do not call the backend
 		assert.NoError(t, held.Release(t.Context()), "Release")
 		all.Wait()
-		assert.Equal(t, f.tries.Load(), 21, "calls of TryLock")
+		assert.Equal(t, f.tries.Load(), 2, "calls of TryLock: the first one, and that after fifteen passes")
 		for i, who := range order {
 			assert.Equal(t, who, i, "in turn")
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
 // nameQueues lets one caller of this process at a time ask the backend for a name, in the order in
@@ -17,39 +18,93 @@ type nameQueues struct {
 
 // nameQueue is the state of a name that a caller has or waits for.
 type nameQueue struct {
-	waiting []chan struct{} // those after the current caller
-	lastErr error           // why the last try failed; nil if the name was only held
+	waiting []*waiter // those after the current caller
+	passes  int       // how often a holder has passed the lock since it was last free
+	lastErr error     // why the last try failed; nil if the name was only held
 }
 
-// waitTurn waits for the turn until one of the contexts ends.
-func (t *nameQueues) waitTurn(ctx, closing context.Context, name string) error {
+// waiter is a caller that waits for its turn.
+type waiter struct {
+	req  Request
+	turn chan turn // has room for it
+	gone bool      // its context ended while a holder passed the lock to it
+}
+
+// turn is the right to ask the backend, or the lock itself, if the holder before has passed it.
+type turn struct {
+	grant       *Grant
+	requestedAt time.Time
+}
+
+// maxPasses is how often in a row a lock is passed within a process. Then it is free for a moment,
+// so that callers of other processes get it too.
+const maxPasses = 15
+
+// waitTurn waits for the turn until one of the contexts ends. A lock that was passed at that moment
+// is returned.
+func (t *nameQueues) waitTurn(ctx, closing context.Context, req Request) (turn, error) {
 	t.mu.Lock()
-	if t.takeIfFree(name) {
+	if t.takeIfFree(req.Name) {
 		t.mu.Unlock()
-		return nil
+		return turn{}, nil
 	}
-	mine := make(chan struct{})
-	t.names[name].waiting = append(t.names[name].waiting, mine)
+	mine := &waiter{req: req, turn: make(chan turn, 1)}
+	t.names[req.Name].waiting = append(t.names[req.Name].waiting, mine)
 	t.mu.Unlock()
 	ended := ctx
 	select {
-	case <-mine:
-		return nil
+	case got := <-mine.turn:
+		return got, nil
 	case <-ctx.Done():
 	case <-closing.Done():
 		ended = closing
 	}
 	t.mu.Lock()
-	if now := t.names[name]; now != nil {
+	defer t.mu.Unlock()
+	if now := t.names[req.Name]; now != nil {
 		if i := slices.Index(now.waiting, mine); i >= 0 {
 			now.waiting = slices.Delete(now.waiting, i, i+1)
-			t.mu.Unlock()
-			return context.Cause(ended)
+			return turn{}, context.Cause(ended)
 		}
 	}
-	t.mu.Unlock()
-	t.passTurn(name) // the turn came at the same moment
-	return context.Cause(ended)
+	select {
+	case got := <-mine.turn: // it came at the same moment
+		if got.grant != nil {
+			return got, nil
+		}
+		t.passTurnLocked(req.Name)
+	default:
+		mine.gone = true
+	}
+	return turn{}, context.Cause(ended)
+}
+
+// removeNext removes the next waiter from the queue, for a holder that passes it the lock. The
+// holder keeps the turn until it calls giveTurn. nil means that no caller waits, or that the lock
+// was passed often enough.
+func (t *nameQueues) removeNext(name string) *waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.names[name]
+	if now == nil || len(now.waiting) == 0 || now.passes == maxPasses {
+		return nil
+	}
+	now.passes++
+	next := now.waiting[0]
+	now.waiting = now.waiting[1:]
+	return next
+}
+
+// giveTurn gives a waiter of removeNext the turn. It returns false if the waiter has gone; then the
+// turn stays with the caller.
+func (t *nameQueues) giveTurn(next *waiter, got turn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if next.gone {
+		return false
+	}
+	next.turn <- got
+	return true
 }
 
 // tryTurn takes the turn if no caller has it, and reports whether it did.
@@ -75,14 +130,19 @@ func (t *nameQueues) takeIfFree(name string) bool {
 func (t *nameQueues) passTurn(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.passTurnLocked(name)
+}
+
+// passTurnLocked is passTurn for a caller that holds the mutex.
+func (t *nameQueues) passTurnLocked(name string) {
 	now := t.names[name]
 	if now == nil || len(now.waiting) == 0 {
 		delete(t.names, name)
 		return
 	}
 	next := now.waiting[0]
-	now.waiting = now.waiting[1:]
-	close(next)
+	now.waiting, now.passes = now.waiting[1:], 0
+	next.turn <- turn{}
 }
 
 // noteFailure stores why the current caller's try failed, for callers that do not wait.

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/locktest"
 	"github.com/retrysafe/retrysafe/lock/memlock"
+	"github.com/retrysafe/retrysafe/stores/storeapi"
 )
 
 // broken is a backend with one fault: a function that is set replaces the method of a correct
@@ -23,7 +24,15 @@ type broken struct {
 	wait   func(context.Context, lock.Request) error
 	extend func(context.Context, lock.Request) error
 	unlock func(context.Context, lock.Request) error
+	pass   func(ctx context.Context, from, next lock.Request) (lock.Grant, error)
 	list   func(context.Context, lock.ListRequest) (lock.Page, error)
+}
+
+func (b *broken) Pass(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+	if b.pass != nil {
+		return b.pass(ctx, from, next)
+	}
+	return b.Backend.Pass(ctx, from, next)
 }
 
 func (b *broken) List(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
@@ -266,6 +275,85 @@ func TestBrokenLocks(t *testing.T) {
 		{"cannot list, and says that it does", "L12", func(b *broken) {
 			b.list = func(context.Context, lock.ListRequest) (lock.Page, error) {
 				return lock.Page{}, errors.ErrUnsupported
+			}
+		}},
+		{"passes for anybody", "L13", func(b *broken) {
+			h := holders{last: make(map[string]lock.Request)}
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.TryLock(ctx, r)
+				if err == nil {
+					h.set(r)
+				}
+				return g, err
+			}
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				if other, ok := h.get(from.Name); ok {
+					from = other
+				}
+				return b.Backend.Pass(ctx, from, next)
+			}
+		}},
+		{"passes what is free", "L13", func(b *broken) {
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				_ = b.Backend.Unlock(ctx, from)
+				return b.Backend.TryLock(ctx, next)
+			}
+		}},
+		{"passes with the fence", "L13", func(b *broken) {
+			var before retrysafe.Fence
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.TryLock(ctx, r)
+				if err == nil {
+					before = g.Fence
+				}
+				return g, err
+			}
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.Pass(ctx, from, next)
+				g.Fence = before
+				return g, err
+			}
+		}},
+		{"releases in place of passing", "L13", func(b *broken) {
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.Pass(ctx, from, next)
+				if err == nil {
+					_ = b.Backend.Unlock(ctx, next)
+				}
+				return g, err
+			}
+		}},
+		{"does not know a repeat of Pass", "L13", func(b *broken) {
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				if b.Backend.Extend(ctx, from) != nil {
+					return lock.Grant{}, lock.ErrLost
+				}
+				return b.Backend.Pass(ctx, from, next)
+			}
+		}},
+		{"passes for ever", "L13", func(b *broken) {
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				next.Lease = time.Hour
+				return b.Backend.Pass(ctx, from, next)
+			}
+		}},
+		{"passes what another has taken over", "L13", func(b *broken) {
+			h := holders{last: make(map[string]lock.Request)}
+			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.TryLock(ctx, r)
+				if err == nil {
+					h.set(r)
+				}
+				return g, err
+			}
+			passed := map[storeapi.Owner]bool{}
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.Pass(ctx, from, next)
+				if other, ok := h.get(from.Name); err != nil && ok && passed[from.Owner] && other.Owner != from.Owner {
+					return b.Backend.Pass(ctx, other, next)
+				}
+				passed[next.Owner] = err == nil
+				return g, err
 			}
 		}},
 		{"looks at no context", "L11", func(b *broken) {

@@ -13,4 +13,5 @@
 //	L10  names are bytes: none is cut, folded or trimmed
 //	L11  a call whose context has ended locks nothing
 //	L12  a backend that lists shows each lock that is held, with the holder's fence, and no other
+//	L13  a backend that passes locks gives the holder's to the next owner, with a greater fence, and no other
 package locktest

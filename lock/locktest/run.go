@@ -69,6 +69,7 @@ var clauses = []clause{
 	{"L10", "names", namesAreBytes},
 	{"L11", "contexts", endedContextLocksNothing},
 	{"L12", "listed", listShowsHolders},
+	{"L13", "passed", holderPasses},
 }
 
 func checkClause(t testing.TB, c Config, one clause) error {

@@ -23,6 +23,7 @@ type Backend struct {
 
 var (
 	_ lock.Backend = (*Backend)(nil)
+	_ lock.Passer  = (*Backend)(nil)
 	_ lock.Lister  = (*Backend)(nil)
 )
 
@@ -50,7 +51,7 @@ func (b *Backend) TryLock(ctx context.Context, r lock.Request) (lock.Grant, erro
 	case live && s.owner != r.Owner:
 		return lock.Grant{}, lock.ErrHeld
 	case !live || s.owner != r.Owner:
-		s.owner, s.fence = r.Owner, max(s.fence+1, retrysafe.Fence(now.UnixMicro()))
+		s.grant(r, now)
 	}
 	s.until = laterTime(s.until, now.Add(r.Lease))
 	return lock.Grant{Fence: s.fence}, nil
@@ -117,6 +118,29 @@ func (b *Backend) Unlock(_ context.Context, r lock.Request) error {
 	return nil
 }
 
+// Pass implements [lock.Passer].
+func (b *Backend) Pass(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+	if err := ctx.Err(); err != nil {
+		return lock.Grant{}, context.Cause(ctx)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.stateOf(from.Name)
+	now := time.Now()
+	switch s.owner {
+	case from.Owner:
+		s.grant(next, now)
+	case next.Owner:
+		if !s.until.After(now) {
+			s.grant(next, now)
+		}
+	default:
+		return lock.Grant{}, lock.ErrLost
+	}
+	s.until = laterTime(s.until, now.Add(next.Lease))
+	return lock.Grant{Fence: s.fence}, nil
+}
+
 // List implements [lock.Lister]. Names are in the order of their bytes.
 func (b *Backend) List(ctx context.Context, r lock.ListRequest) (lock.Page, error) {
 	if ctx.Err() != nil {
@@ -149,6 +173,11 @@ func (b *Backend) stateOf(name string) *lockState {
 		b.names[name] = s
 	}
 	return s
+}
+
+// grant makes an owner the holder, with a greater fence and no lease yet.
+func (s *lockState) grant(r lock.Request, now time.Time) {
+	s.owner, s.fence, s.until = r.Owner, max(s.fence+1, retrysafe.Fence(now.UnixMicro())), time.Time{}
 }
 
 func laterTime(a, b time.Time) time.Time {

@@ -64,7 +64,10 @@ type Backend struct {
 	primaries *redisnode.Primaries
 }
 
-var _ lock.Backend = (*Backend)(nil)
+var (
+	_ lock.Backend = (*Backend)(nil)
+	_ lock.Passer  = (*Backend)(nil)
+)
 
 // New returns a backend. If the client allows it, New reads the configuration of every primary. It
 // refuses a server that may evict locks, and warns of what a crash or a failover can lose.

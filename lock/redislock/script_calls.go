@@ -21,6 +21,9 @@ var extendLua string
 //go:embed lua/unlock.lua
 var unlockLua string
 
+//go:embed lua/pass.lua
+var passLua string
+
 //go:embed lua/raise.lua
 var raiseLua string
 
@@ -30,12 +33,13 @@ var leftLua string
 //go:embed lua/held.lua
 var heldLua string
 
-// The script that ends a lock also runs when memory is full: it makes nothing larger, except for
+// The scripts that end a lock also run when memory is full: they make nothing larger, except for
 // the first floor of a slot.
 var (
 	lockScript     = redisclient.NewScript("lock", "#!lua\n"+lockLua)
 	extendScript   = redisclient.NewScript("extend", "#!lua flags=allow-oom\n"+extendLua)
 	unlockScript   = redisclient.NewScript("unlock", "#!lua flags=allow-oom\n"+unlockLua)
+	passScript     = redisclient.NewScript("pass", "#!lua flags=allow-oom\n"+passLua)
 	raiseScript    = redisclient.NewScript("raise", "#!lua flags=allow-oom\n"+raiseLua)
 	timeLeftScript = redisclient.NewScript("left", "#!lua flags=no-writes\n"+leftLua)
 	heldLockScript = redisclient.NewScript("held", "#!lua flags=no-writes\n"+heldLua)
@@ -82,6 +86,21 @@ const afterUnlock = 5 * time.Minute
 // Unlock implements [lock.Backend].
 func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 	return b.evalOwned(ctx, b.newCall(unlockScript, r, uint64(r.Lease.Microseconds()), uint64(min(b.o.Remember, afterUnlock).Milliseconds()))) //nolint:gosec // both are positive
+}
+
+// Pass implements [lock.Passer]. It does not pass locks that replicas confirm: a release counts
+// without them.
+func (b *Backend) Pass(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+	if b.o.Replicas != 0 {
+		return lock.Grant{}, fmt.Errorf("redislock: with Replicas, Pass is not used: %w", errors.ErrUnsupported)
+	}
+	call := b.leaseCall(passScript, next)
+	call.Args = append(call.Args, string(from.Owner[:]))
+	n, err := b.evalNumber(ctx, call)
+	if err := lostIfZero(n, err); err != nil {
+		return lock.Grant{}, err
+	}
+	return lock.Grant{Fence: toFence(n)}, nil
 }
 
 // evalOwned makes a call whose script returns 1, or 0 if the owner has nothing.

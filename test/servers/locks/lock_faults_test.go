@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -306,4 +307,76 @@ func TestSoakRedisLockCut(t *testing.T) {
 			t.Logf("%d of %d locks came through", had, cuts)
 		})
 	}
+}
+
+// TestRedisLockLostPass loses the request or the reply of a release that gives the lock to the next
+// caller of the process. Both callers get what they asked for, and no third one gets in between.
+func TestRedisLockLostPass(t *testing.T) {
+	t.Parallel()
+	server := servers.RedisKinds[0].Shared.Get(t)
+	for adapter := range servers.RedisClients {
+		for _, loss := range servers.Losses {
+			t.Run(fmt.Sprint(adapter, " ", loss.Name), func(t *testing.T) {
+				t.Parallel()
+				proxy := servers.StartRedisProxy(t, server.Addr)
+				o := &redislock.Options{Prefix: servers.RedisPrefix()}
+				b, err := redislock.New(t.Context(), proxy.Through(t, adapter), o)
+				assert.NoError(t, err, "New")
+				plain, err := redislock.New(t.Context(), servers.RueidisTo(t, server.Addr), o)
+				assert.NoError(t, err, "New")
+				shaken, others := lock.New(b, nil), lock.New(plain, nil)
+				passLock(t, shaken, others, "before") // then the server knows the scripts
+				passes := 0
+				proxy.SetHook(func(name string, _ int) servers.Cut {
+					if name != "pass" {
+						return 0
+					}
+					if passes++; passes > 1 {
+						return 0
+					}
+					return loss.Cut
+				})
+				passLock(t, shaken, others, "x")
+				proxy.SetHook(nil)
+				assert.Equal(t, passes, 2, "the pass was sent again")
+			})
+		}
+	}
+}
+
+// passLock has two callers of a locker, the first of which passes the lock to the second.
+func passLock(t *testing.T, l, others *lock.Locker, name string) {
+	t.Helper()
+	first, err := l.Lock(t.Context(), name)
+	assert.NoError(t, err, "Lock")
+	next := make(chan *lock.Lock, 1)
+	ctx := &waitedOn{Context: t.Context(), waits: make(chan struct{})}
+	go func() {
+		held, err := l.Lock(ctx, name)
+		assert.NoError(t, err, "Lock of the next one")
+		next <- held
+	}()
+	<-ctx.waits
+	assert.NoError(t, first.Release(t.Context()), "Release")
+	held := <-next
+	assert.True(t, held.Fence() > first.Fence(), "the fence grows")
+	_, err = others.TryLock(t.Context(), name)
+	assert.ErrorIs(t, err, lock.ErrHeld, "TryLock of another")
+	assert.NoError(t, held.Release(t.Context()), "Release of the next one")
+	after, err := others.TryLock(t.Context(), name)
+	assert.NoError(t, err, "TryLock of another, after the release")
+	assert.True(t, after.Fence() > held.Fence(), "the fence grows")
+	assert.NoError(t, after.Release(t.Context()), "Release")
+}
+
+// waitedOn is a context that notices when a call begins to wait for its end.
+type waitedOn struct {
+	context.Context
+	once  sync.Once
+	waits chan struct{}
+}
+
+func (w *waitedOn) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.waits) })
+	return w.Context.Done()
 }

@@ -1,0 +1,174 @@
+package lock_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/assert"
+	"github.com/retrysafe/retrysafe/lock"
+)
+
+// TestLockIsPassed: a release gives the lock to the next caller of the process in the same call,
+// with a greater fence. After fifteen passes it is free for a moment.
+func TestLockIsPassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := twoLockers(nil)
+		first, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		var fences []retrysafe.Fence
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				assert.NoError(t, a.With(t.Context(), "x", func(ctx context.Context, held *lock.Lock) error {
+					fences = append(fences, held.Fence())
+					_, err := b.TryLock(ctx, "x")
+					assert.ErrorIs(t, err, lock.ErrHeld, "another process")
+					return nil
+				}), "With")
+			})
+			synctest.Wait()
+		}
+		assert.NoError(t, first.Release(t.Context()), "Release")
+		all.Wait()
+		last := first.Fence()
+		for _, fence := range fences {
+			assert.True(t, fence > last, "fence %d after %d", fence, last)
+			last = fence
+		}
+		assert.Equal(t, len(fences), 40, "holders")
+		passed := strings.Repeat("P", 15) + "U"
+		assert.Equal(t, f.endsSoFar(), passed+passed+"PPPPPPPPU", "how locks end")
+		assert.Equal(t, f.tries.Load(), int32(3), "tries: the first one, and those after a release")
+		_, err = b.TryLock(t.Context(), "x")
+		assert.NoError(t, err, "another process, after the last one")
+	})
+}
+
+// TestLostAnswersOfPasses: if the answer is lost, the lock is passed again, and if none comes, the
+// next caller asks for itself and gets the same lock.
+func TestLostAnswersOfPasses(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]int{"one": 1, "all": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f, a, b := twoLockers(nil)
+				f.setFaults(func(f *faults) {
+					f.passed = func() error {
+						if lost--; lost >= 0 {
+							return errCut
+						}
+						return nil
+					}
+				})
+				first, err := a.Lock(t.Context(), "x")
+				assert.NoError(t, err, "Lock")
+				got := make(chan *lock.Lock, 1)
+				go func() {
+					held, err := a.Lock(t.Context(), "x")
+					assert.NoError(t, err, "Lock of the next one")
+					got <- held
+				}()
+				synctest.Wait()
+				err = first.Release(t.Context())
+				if name == "one" {
+					assert.NoError(t, err, "Release")
+				} else {
+					assert.ErrorIs(t, err, errCut, "Release")
+				}
+				next := <-got
+				assert.True(t, next.Fence() > first.Fence(), "fence %d after %d", next.Fence(), first.Fence())
+				time.Sleep(4 * time.Minute) // eight leases
+				assert.NoError(t, next.Err(), "the next one has heartbeats")
+				_, err = b.TryLock(t.Context(), "x")
+				assert.ErrorIs(t, err, lock.ErrHeld, "another process")
+				assert.NoError(t, next.Release(t.Context()), "Release of the next one")
+				_, err = b.TryLock(t.Context(), "x")
+				assert.NoError(t, err, "another process")
+			})
+		})
+	}
+}
+
+// TestCallerLeavesDuringAPass: a caller whose context ends while the lock is passed to it returns
+// at once, and the lock is released.
+func TestCallerLeavesDuringAPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := twoLockers(nil)
+		f.slowPass = make(chan struct{})
+		first, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := a.Lock(ctx, "x")
+			left <- err
+		}()
+		synctest.Wait()
+		released := make(chan error, 1)
+		go func() { released <- first.Release(t.Context()) }()
+		synctest.Wait()
+		leave()
+		assert.ErrorIs(t, <-left, context.Canceled, "the caller that leaves")
+		close(f.slowPass)
+		assert.NoError(t, <-released, "Release")
+		synctest.Wait()
+		_, err = b.TryLock(t.Context(), "x")
+		assert.NoError(t, err, "another process")
+		_, err = a.TryLock(t.Context(), "x")
+		assert.ErrorIs(t, err, lock.ErrHeld, "this process")
+	})
+}
+
+// TestShutdownDuringAPass: a caller to which the lock is passed while the locker shuts down gets
+// ErrClosed, and leaves nothing on the server.
+func TestShutdownDuringAPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, b := twoLockers(nil)
+		f.slowPass = make(chan struct{})
+		first, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		left := make(chan error, 1)
+		go func() {
+			_, err := a.Lock(t.Context(), "x")
+			left <- err
+		}()
+		synctest.Wait()
+		go func() { _ = first.Release(t.Context()) }()
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() { ended <- a.Shutdown(t.Context()) }()
+		assert.ErrorIs(t, <-left, lock.ErrClosed, "the caller that waits")
+		close(f.slowPass)
+		assert.NoError(t, <-ended, "Shutdown")
+		_, err = b.TryLock(t.Context(), "x")
+		assert.NoError(t, err, "another process")
+	})
+}
+
+// TestBackendThatCannotPass: the lock is released as without Pass.
+func TestBackendThatCannotPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := twoLockers(nil)
+		f.cannotPass = true
+		var all sync.WaitGroup
+		n := 0
+		for range 20 {
+			all.Go(func() {
+				assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { n++; return nil }), "With")
+			})
+		}
+		all.Wait()
+		assert.Equal(t, n, 20, "holders")
+		assert.Equal(t, f.endsSoFar(), strings.Repeat("U", 20), "how locks end")
+	})
+}
