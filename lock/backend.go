@@ -63,10 +63,14 @@ type Backend interface {
 // round trip in place of two.
 type Passer interface {
 	// Pass releases the lock of from, and grants it to next, for the same name. No other owner can
-	// get it in between. It wakes no waiter. If next has the lock already, Pass grants the same
-	// fence and a new lease, as TryLock does. [ErrLost] means that neither of them has the lock,
-	// and that Pass did nothing. An error that wraps [errors.ErrUnsupported] means that the backend
-	// cannot pass locks as it is configured, and that Pass did nothing.
+	// get it in between, and no waiter is woken. If next has the lock already, Pass grants the same
+	// fence and a new lease, as TryLock does. A lease that is over can be passed until another
+	// owner has the lock. [ErrLost] means that neither of them has the lock, or that the one that
+	// had it has released it, and that Pass did nothing. An error that wraps
+	// [errors.ErrUnsupported] means that the backend cannot pass locks as it is configured, and
+	// that Pass did nothing.
+	//
+	// Wait returns for an owner that has the lock, since the answer to Pass may be lost.
 	Pass(ctx context.Context, from, next Request) (Grant, error)
 }
 

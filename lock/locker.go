@@ -335,8 +335,7 @@ func (l *Locker) unlock(req Request) error {
 	}
 }
 
-// passLock is unlock for a lock that next gets. It returns next's turn, with the lock if it is
-// known that next has it.
+// passLock is unlock for a lock that next gets. It returns next's turn.
 func (l *Locker) passLock(req, next Request) (turn, error) {
 	ctx, cancel := l.unlockContext(req)
 	defer cancel()
@@ -346,8 +345,11 @@ func (l *Locker) passLock(req, next Request) (turn, error) {
 		if err == nil {
 			return turn{&g, began}, nil
 		}
-		if errors.Is(err, errors.ErrUnsupported) || isLastUnlock(ctx, req, err) {
-			return turn{}, unlockError(err, n)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return turn{}, err
+		}
+		if isLastUnlock(ctx, req, err) {
+			return turn{requestedAt: began}, unlockError(err, n)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/assert"
 	"github.com/retrysafe/retrysafe/lock"
 	"github.com/retrysafe/retrysafe/lock/memlock"
@@ -20,10 +22,12 @@ type faulty struct {
 	mu sync.Mutex
 	faults
 	tries atomic.Int32
-	ends  []byte // how locks ended: U, or P if they were passed
+	ends  []byte // how locks ended: U, or P if they were passed; - is a pass that was refused
 
 	slowPass   chan struct{} // if not nil, Pass answers when it is closed
 	cannotPass bool
+
+	firstPassed retrysafe.Fence
 }
 
 // faults are called before a backend call, which is not made if they return an error. lost is
@@ -81,10 +85,12 @@ func (f *faulty) Unlock(ctx context.Context, r lock.Request) error {
 
 func (f *faulty) Pass(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
 	if f.cannotPass {
+		f.noteEnd('-')
 		return lock.Grant{}, errors.ErrUnsupported
 	}
 	f.noteEnd('P')
 	g, err := f.Backend.Pass(ctx, from, next)
+	f.setFaults(func(*faults) { f.firstPassed = cmp.Or(f.firstPassed, g.Fence) })
 	if f.slowPass != nil {
 		<-f.slowPass
 	}

@@ -19,7 +19,8 @@ type nameQueues struct {
 // nameQueue is the state of a name that a caller has or waits for.
 type nameQueue struct {
 	waiting []*waiter // those after the current caller
-	passes  int       // how often a holder has passed the lock since it was last free
+	passes  int       // how often the lock was passed since it was last free
+	passing time.Time // when it was passed first
 	lastErr error     // why the last try failed; nil if the name was only held
 }
 
@@ -27,21 +28,25 @@ type nameQueue struct {
 type waiter struct {
 	req  Request
 	turn chan turn // has room for it
-	gone bool      // its context ended while a holder passed the lock to it
+	gone bool      // its wait ended while a holder passed the lock to it
 }
 
-// turn is the right to ask the backend, or the lock itself, if the holder before has passed it.
+// turn is the right to ask the backend. If the holder before has passed the lock, it has the grant,
+// or only the time of the request if no answer came: then the waiter may have the lock.
 type turn struct {
 	grant       *Grant
 	requestedAt time.Time
 }
 
-// maxPasses is how often in a row a lock is passed within a process. Then it is free for a moment,
-// so that callers of other processes get it too.
-const maxPasses = 15
+// A lock is passed within a process at most maxPasses times in a row, and for passTime. Then it is
+// free for a moment, so that callers of other processes get it too.
+const (
+	maxPasses = 15
+	passTime  = 100 * time.Millisecond
+)
 
-// waitTurn waits for the turn until one of the contexts ends. A lock that was passed at that moment
-// is returned.
+// waitTurn waits for the turn until one of the contexts ends. A turn with a lock that was passed at
+// that moment is returned.
 func (t *nameQueues) waitTurn(ctx, closing context.Context, req Request) (turn, error) {
 	t.mu.Lock()
 	if t.takeIfFree(req.Name) {
@@ -69,7 +74,7 @@ func (t *nameQueues) waitTurn(ctx, closing context.Context, req Request) (turn, 
 	}
 	select {
 	case got := <-mine.turn: // it came at the same moment
-		if got.grant != nil {
+		if !got.requestedAt.IsZero() {
 			return got, nil
 		}
 		t.passTurnLocked(req.Name)
@@ -86,7 +91,13 @@ func (t *nameQueues) removeNext(name string) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.names[name]
-	if now == nil || len(now.waiting) == 0 || now.passes == maxPasses {
+	if now == nil || len(now.waiting) == 0 {
+		return nil
+	}
+	if now.passes == 0 {
+		now.passing = time.Now()
+	}
+	if now.passes == maxPasses || time.Since(now.passing) > passTime {
 		return nil
 	}
 	now.passes++

@@ -84,6 +84,7 @@ func TestLostAnswersOfPasses(t *testing.T) {
 				}
 				next := <-got
 				assert.True(t, next.Fence() > first.Fence(), "fence %d after %d", next.Fence(), first.Fence())
+				assert.Equal(t, next.Fence(), f.firstPassed, "the lock that the first pass granted")
 				time.Sleep(4 * time.Minute) // eight leases
 				assert.NoError(t, next.Err(), "the next one has heartbeats")
 				_, err = b.TryLock(t.Context(), "x")
@@ -120,10 +121,31 @@ func TestCallerLeavesDuringAPass(t *testing.T) {
 		close(f.slowPass)
 		assert.NoError(t, <-released, "Release")
 		synctest.Wait()
-		_, err = b.TryLock(t.Context(), "x")
+		other, err := b.TryLock(t.Context(), "x")
 		assert.NoError(t, err, "another process")
+		assert.NoError(t, other.Release(t.Context()), "Release of the other process")
 		_, err = a.TryLock(t.Context(), "x")
-		assert.ErrorIs(t, err, lock.ErrHeld, "this process")
+		assert.NoError(t, err, "this process")
+	})
+}
+
+// TestLongHoldsAreNotPassedOn: a lock that is held for longer than a tenth of a second is passed
+// once, and then free for a moment.
+func TestLongHoldsAreNotPassedOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := twoLockers(nil)
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error {
+					time.Sleep(time.Second)
+					return nil
+				}), "With")
+			})
+		}
+		all.Wait()
+		assert.Equal(t, f.endsSoFar(), "PUPUPU", "how locks end")
 	})
 }
 
@@ -160,6 +182,8 @@ func TestBackendThatCannotPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, _ := twoLockers(nil)
 		f.cannotPass = true
+		first, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
 		var all sync.WaitGroup
 		n := 0
 		for range 20 {
@@ -167,8 +191,67 @@ func TestBackendThatCannotPass(t *testing.T) {
 				assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error { n++; return nil }), "With")
 			})
 		}
+		synctest.Wait()
+		assert.NoError(t, first.Release(t.Context()), "Release")
 		all.Wait()
 		assert.Equal(t, n, 20, "holders")
-		assert.Equal(t, f.endsSoFar(), strings.Repeat("U", 20), "how locks end")
+		assert.Equal(t, strings.Count(f.endsSoFar(), "-"), 19, "refused passes: all but the sixteenth")
+		assert.Equal(t, strings.ReplaceAll(f.endsSoFar(), "-", ""), strings.Repeat("U", 21), "how locks end")
 	})
+}
+
+// TestPassThatTakesALease: the answer to a pass comes when the lease of the next caller is over.
+// The caller gets an error, and the name is free.
+func TestPassThatTakesALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := twoLockers(nil)
+		f.slowPass = make(chan struct{})
+		first, err := a.Lock(t.Context(), "x")
+		assert.NoError(t, err, "Lock")
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.Lock(t.Context(), "x", lock.WithLease(time.Second))
+			ended <- err
+		}()
+		synctest.Wait()
+		go func() { _ = first.Release(t.Context()) }()
+		time.Sleep(2 * time.Second)
+		close(f.slowPass)
+		err = <-ended
+		assert.True(t, err != nil, "Lock of the next one")
+		assert.Contains(t, err.Error(), "took longer than the lease", "Lock of the next one")
+		synctest.Wait()
+		_, err = a.TryLock(t.Context(), "x")
+		assert.NoError(t, err, "the next caller")
+	})
+}
+
+// TestWaitEndsAsAPassDoes: the answers of all passes are lost, and the next caller's context ends
+// at the moment at which the release gives up. The lock that was passed is released all the same.
+func TestWaitEndsAsAPassDoes(t *testing.T) {
+	t.Parallel()
+	for n := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			f, a, b := twoLockers(nil)
+			f.setFaults(func(f *faults) { f.passed = func() error { return errCut } })
+			first, err := a.Lock(t.Context(), "x")
+			assert.NoError(t, err, "Lock")
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			var all sync.WaitGroup
+			all.Go(func() {
+				held, err := a.Lock(ctx, "x")
+				if err == nil {
+					assert.NoError(t, held.Release(t.Context()), "Release of the next one")
+				}
+			})
+			synctest.Wait()
+			assert.ErrorIs(t, first.Release(t.Context()), errCut, "Release")
+			all.Wait()
+			synctest.Wait()
+			_, err = b.TryLock(t.Context(), "x")
+			assert.NoError(t, err, "another process, round %d", n)
+		})
+	}
 }

@@ -331,6 +331,45 @@ func TestBrokenLocks(t *testing.T) {
 				return b.Backend.Pass(ctx, from, next)
 			}
 		}},
+		{"passes again after a release", "L13", func(b *broken) {
+			var last lock.Request
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				g, err := b.Backend.Pass(ctx, from, next)
+				if err != nil && last.Owner == next.Owner {
+					return b.Backend.TryLock(ctx, next)
+				}
+				last = next
+				return g, err
+			}
+		}},
+		{"a repeat of Pass renews no lease", "L13", func(b *broken) {
+			var last lock.Request
+			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
+				if last.Owner == next.Owner {
+					next.Lease = time.Nanosecond
+				}
+				g, err := b.Backend.Pass(ctx, from, next)
+				last = next
+				return g, err
+			}
+		}},
+		{"passes without its context", "L13", func(b *broken) {
+			b.pass = func(_ context.Context, from, next lock.Request) (lock.Grant, error) {
+				return b.Backend.Pass(context.Background(), from, next)
+			}
+		}},
+		{"waits for its own lock", "L13", func(b *broken) {
+			b.wait = func(ctx context.Context, r lock.Request) error {
+				for b.Backend.Extend(ctx, r) == nil {
+					select {
+					case <-time.After(r.Lease):
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+				return b.Backend.Wait(ctx, r)
+			}
+		}},
 		{"passes for ever", "L13", func(b *broken) {
 			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
 				next.Lease = time.Hour

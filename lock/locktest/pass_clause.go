@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -42,6 +43,9 @@ func holderPasses(e *env) error {
 	if err := e.expectHeld(e.b, "after a Pass"); err != nil {
 		return err
 	}
+	if err := e.a.Wait(e.ctx, next); err != nil {
+		return fmt.Errorf("Wait by the next owner, which has the lock: %w", err)
+	}
 	again, err := p.Pass(e.ctx, holder, next)
 	if err != nil || again.Fence != got.Fence {
 		return fmt.Errorf("a repeat of Pass got fence %d and %v; it was granted with %d before", again.Fence, err, got.Fence)
@@ -58,7 +62,29 @@ func holderPasses(e *env) error {
 	if err := e.b.Unlock(e.ctx, next); err != nil {
 		return fmt.Errorf("Unlock by the next owner: %w", err)
 	}
-	return passedLeaseEnds(e, p)
+	for name, from := range map[string]lock.Request{"a repeat of Pass": holder, "Pass by the next owner": next} {
+		if _, err := p.Pass(e.ctx, from, next); !isLost(err) {
+			return fmt.Errorf("%s, after the next owner's Unlock, got %v, not ErrLost", name, err)
+		}
+	}
+	return errors.Join(passedLeaseEnds(e, p), endedContextPassesNothing(e, p))
+}
+
+func endedContextPassesNothing(e *env, p lock.Passer) error {
+	e.name += "/ended"
+	holder := e.newRequest(longLease)
+	if _, err := e.acquireFree(e.a, holder); err != nil {
+		return err
+	}
+	ended, cancel := context.WithCancel(e.ctx)
+	cancel()
+	if _, err := p.Pass(ended, holder, e.newRequest(longLease)); err == nil {
+		return errors.New("Pass with a context that has ended was granted")
+	}
+	if err := e.a.Extend(e.ctx, holder); err != nil {
+		return fmt.Errorf("Extend by the holder, after a Pass with a context that has ended: %w", err)
+	}
+	return nil
 }
 
 // passedLeaseEnds checks that a lock is passed with the lease of the next owner, and not by an
@@ -68,16 +94,26 @@ func passedLeaseEnds(e *env, p lock.Passer) error {
 	if _, err := e.acquireFree(e.a, holder); err != nil {
 		return err
 	}
-	began := time.Now()
+	next := e.newRequest(longLease)
+	freed := make(chan error, 1)
+	go func() { // it waits for the holder with the long lease first
+		_, err := e.acquireWaiting(e.b, next)
+		freed <- err
+	}()
+	time.Sleep(e.Short / 2)
 	if _, err := p.Pass(e.ctx, holder, short); err != nil {
 		return fmt.Errorf("Pass by the holder: %w", err)
 	}
-	next := e.newRequest(longLease)
-	if _, err := e.acquireWaiting(e.b, next); err != nil {
+	time.Sleep(e.Short / 2)
+	began := time.Now()
+	if _, err := p.Pass(e.ctx, holder, short); err != nil {
+		return fmt.Errorf("a repeat of Pass: %w", err)
+	}
+	if err := <-freed; err != nil {
 		return fmt.Errorf("a lock that was passed and left alone did not become free: %w", err)
 	}
 	if took := time.Since(began); took < e.Short*9/10 {
-		return fmt.Errorf("a lease of %v was over after %v", e.Short, took)
+		return fmt.Errorf("a lease of %v that a repeat of Pass has renewed was over after %v", e.Short, took)
 	}
 	if _, err := p.Pass(e.ctx, short, e.newRequest(longLease)); !isLost(err) {
 		return fmt.Errorf("Pass of a lease that another owner has taken over got %v, not ErrLost", err)

@@ -34,7 +34,7 @@ type lockState struct {
 	owner   storeapi.Owner
 	fence   retrysafe.Fence
 	until   time.Time     // zero if released
-	changed chan struct{} // closed at the next release; nil if there are no waiters
+	changed chan struct{} // closed when the lock ends earlier; nil if there are no waiters
 	waiting int           // calls of Wait
 }
 
@@ -62,12 +62,12 @@ func (b *Backend) Wait(ctx context.Context, r lock.Request) error {
 	b.mu.Lock()
 	s := b.stateOf(r.Name)
 	left := time.Until(s.until)
-	if left > 0 && s.changed == nil {
-		s.changed = make(chan struct{})
-	}
-	if left <= 0 {
+	if left <= 0 || s.owner == r.Owner {
 		b.mu.Unlock()
 		return nil
+	}
+	if s.changed == nil {
+		s.changed = make(chan struct{})
 	}
 	changed := s.changed
 	s.waiting++
@@ -111,10 +111,7 @@ func (b *Backend) Unlock(_ context.Context, r lock.Request) error {
 		return lock.ErrLost
 	}
 	s.until = time.Time{}
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
+	s.wakeWaiters()
 	return nil
 }
 
@@ -126,18 +123,17 @@ func (b *Backend) Pass(ctx context.Context, from, next lock.Request) (lock.Grant
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.stateOf(from.Name)
-	now := time.Now()
-	switch s.owner {
-	case from.Owner:
-		s.grant(next, now)
-	case next.Owner:
-		if !s.until.After(now) {
-			s.grant(next, now)
-		}
-	default:
+	now, before := time.Now(), s.until
+	switch {
+	case before.IsZero() || s.owner != from.Owner && s.owner != next.Owner:
 		return lock.Grant{}, lock.ErrLost
+	case s.owner == from.Owner || !before.After(now):
+		s.grant(next, now)
 	}
 	s.until = laterTime(s.until, now.Add(next.Lease))
+	if s.until.Before(before) { // earlier than those who wait know
+		s.wakeWaiters()
+	}
 	return lock.Grant{Fence: s.fence}, nil
 }
 
@@ -178,6 +174,13 @@ func (b *Backend) stateOf(name string) *lockState {
 // grant makes an owner the holder, with a greater fence and no lease yet.
 func (s *lockState) grant(r lock.Request, now time.Time) {
 	s.owner, s.fence, s.until = r.Owner, max(s.fence+1, retrysafe.Fence(now.UnixMicro())), time.Time{}
+}
+
+func (s *lockState) wakeWaiters() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }
 
 func laterTime(a, b time.Time) time.Time {

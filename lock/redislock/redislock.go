@@ -45,7 +45,8 @@ type Options struct {
 	// Remember is how long the fence of a lock whose holder died is kept after its lease; default
 	// 24 h. Later fences begin with the server's clock, so they are still greater unless the clock
 	// has gone back. The fences of released locks are kept in one key for each slot, for ever, and
-	// their names for five minutes.
+	// their names for five minutes. A lock that is passed on counts as released when its last
+	// holder releases it.
 	Remember time.Duration
 	// AllowEviction accepts a server that may evict locks when memory is full. Each eviction lets a
 	// second holder in.

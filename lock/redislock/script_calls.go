@@ -88,8 +88,8 @@ func (b *Backend) Unlock(ctx context.Context, r lock.Request) error {
 	return b.evalOwned(ctx, b.newCall(unlockScript, r, uint64(r.Lease.Microseconds()), uint64(min(b.o.Remember, afterUnlock).Milliseconds()))) //nolint:gosec // both are positive
 }
 
-// Pass implements [lock.Passer]. It does not pass locks that replicas confirm: a release counts
-// without them.
+// Pass implements [lock.Passer]. With [Options].Replicas it returns [errors.ErrUnsupported]: a
+// grant has to wait for the replicas, and a release has not.
 func (b *Backend) Pass(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
 	if b.o.Replicas != 0 {
 		return lock.Grant{}, fmt.Errorf("redislock: with Replicas, Pass is not used: %w", errors.ErrUnsupported)

@@ -1,5 +1,6 @@
 -- KEYS: the lock. ARGV: those of lock.lua for the next owner; the owner that releases (16 bytes).
--- Says the fence; 0: neither owner has the lock, and nothing is changed. A repeat is told the same.
+-- Says the fence; 0: neither owner has the lock, and nothing is changed. While the lease lasts, a
+-- repeat says the same fence. One that comes after the next owner's release says 0.
 local call, unpack = redis.call, struct.unpack
 local had, clock = call('GET', KEYS[1]), call('TIME')
 if not had or #had ~= 33 then
@@ -8,7 +9,7 @@ end
 local now = clock[1] * 1000000 + clock[2]
 local owner, lease, remember = unpack('>c16I8I8', ARGV[1])
 local format, who, fence, ends = unpack('>Bc16I8I8', had)
-if format ~= 1 or who ~= owner and who ~= ARGV[2] then
+if format ~= 1 or ends == 0 or who ~= owner and who ~= ARGV[2] then
   return 0
 end
 if who ~= owner or ends <= now then
