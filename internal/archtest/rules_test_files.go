@@ -79,6 +79,7 @@ var maySleep = map[string]string{
 	"test/browser/browser_test.go":       "it looks at a page again and again, up to a limit",
 	"lock/histories_test.go":             "calls that take their time; it is used in bubbles only",
 	"lock/locktest/clauses.go":           "leases have to pass on a server's clock, and holders to meet",
+	"lock/locktest/pass_clause.go":       "leases have to pass on a server's clock",
 	"step_faults_test.go":                "work of steps that takes its time; it is used in bubbles only",
 	"limit_counts_test.go":               "a transaction that takes its time; it is used in bubbles only",
 	"stores/redisstore/clocks_test.go":   "a slow line; it is used in bubbles only",

@@ -40,7 +40,7 @@ local function put(v, expires)
   if expires == 0 then
     redis.call('SET', KEYS[1], v)
   else
-    redis.call('SET', KEYS[1], v, 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
+    redis.call('SET', KEYS[1], v, 'PXAT', string.format('%d', math.ceil(expires / 1000)))
   end
   return v
 end
@@ -49,7 +49,7 @@ end
 -- to do it, nothing is written.
 local function open(is)
   if KEYS[2] and is then
-    redis.call('ZADD', KEYS[2], 0, KEYS[1])
+    redis.call('ZADD', KEYS[2], '0', KEYS[1])
   elseif KEYS[2] then
     redis.call('ZREM', KEYS[2], KEYS[1])
   end
@@ -115,7 +115,7 @@ end
 ]==]
 return {
   acquire = {
-    sha1 = "8c146dad741c49c8f331ee77e392580c466bfc5b",
+    sha1 = "d29fdc69a8835d3a17b61c44c6a491fb2a3e4804",
     source = "#!lua\n" .. head .. [==[
 -- KEYS: record, and the index of unfinished records if there is one. ARGV: what a new record begins with (8 bytes), owner, lease8; what stands behind its times (not-after8, retention8,
 -- fingerprint, binding, and no cause, error, earlier attempts or answer); and only where something is unusual: a byte of flags (1 force, 2 must be issued,
@@ -126,9 +126,9 @@ if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) en
 if not ARGV[3] then
   if not raw then -- a new key: its fence is the clock
     if KEYS[2] then -- in a joined run the first shows that it is allowed, before anything is written, and the others come at the end
-      if not later or #later == 0 then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
+      if not later or #later == 0 then redis.call('ZADD', KEYS[2], '0', KEYS[1]) end
       if later then
-        later[#later + 1] = 0
+        later[#later + 1] = '0'
         later[#later + 1] = KEYS[1]
       end
     end
@@ -139,7 +139,7 @@ if not ARGV[3] then
     local retention = struct.unpack('>I8', ARGV[2], 9)
     if lease + retention < 7000000000000000 then -- under Reexecute it expires
       local expires = now + lease + retention
-      redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, expires, now, now) .. ARGV[2], 'PXAT', math.ceil(expires / 1000))
+      redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, expires, now, now) .. ARGV[2], 'PXAT', string.format('%d', math.ceil(expires / 1000)))
       return struct.pack('>BI8I8', 99, now, expires)
     end
   else -- a repeat of finished work, with the same payload and credential
@@ -265,7 +265,7 @@ return say(WON, put(pack(r, answer), r.expires))
 ]==],
   },
   complete = {
-    sha1 = "4f3c99d85cb1c678aa5347feb572df6e73776e1a",
+    sha1 = "51949d508c7da9b0b6b500c192a950835a3bc8b6",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 -- KEYS: record, and the index of unfinished records if there is one. ARGV: fence8, owner, flags of the answer, state, how (1 light form, 2 publish, 4 replicas have to confirm, 8 the record's
 -- retention counts), retention8; codec to digest; body.
@@ -286,14 +286,14 @@ if raw and #raw > 83 and how < 8 then
       if how % 4 >= 2 then redis.pcall('PUBLISH', KEYS[1], '') end
       if how % 2 == 1 then -- flags: reexecute, issued, and that there is nothing
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)
-        redis.call('SET', KEYS[1], head, 'PXAT', math.ceil(expires / 1000))
+        redis.call('SET', KEYS[1], head, 'PXAT', string.format('%d', math.ceil(expires / 1000)))
         return struct.pack('>BI8', 102, now) .. head .. struct.pack('>I8c8c8', math.ceil(expires / 1000) * 1000, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) ..
           string.rep('\0', 31)
       end
       local all = was - was % 16 + was % 4 + flags -- of an attempt: neither kept nor without a body
       local middle = string.sub(raw, 81, at + 3)
       redis.call('SET', KEYS[1], struct.pack('>BBBBc4c24I8I8c8I8c8c8', 1, done, all, 0, attempt, who, 0, expires, created, now, notafter, string.sub(ARGV[1], 28)) ..
-        middle .. ARGV[2] .. ARGV[3], 'PXAT', math.ceil(expires / 1000))
+        middle .. ARGV[2] .. ARGV[3], 'PXAT', string.format('%d', math.ceil(expires / 1000)))
       return struct.pack('>BI8Bc4c8c8', 98, now, all, attempt, created, notafter) .. middle -- the caller has the rest
     end
   end
@@ -328,7 +328,7 @@ return say(DONE, head)
 ]==],
   },
   release = {
-    sha1 = "fb1b450381f0441d505d47404fddeb81f95e3f6c",
+    sha1 = "00d0bc2bc810a7498c3369f168ac020a81498411",
     source = "#!lua flags=allow-oom\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record, and the index of unfinished records if there is one. ARGV: fence8 and owner; empty for the record's retention, or retention8 and its digits; in doubt; cause; last error; 1 to publish.
@@ -361,7 +361,7 @@ return say(DONE, '')
 ]==],
   },
   lookup = {
-    sha1 = "4de6937337cbbcbaef01cdab074871310bcfdee3",
+    sha1 = "4398c83ef5f8d4cd2c1d90dac45906432c1767dd",
     source = "#!lua flags=no-writes\n" .. head .. [==[
 ]==] .. lib .. [==[
 -- KEYS: record. ARGV: 1 to leave the body out.

@@ -31,6 +31,6 @@ end
 if ends < now + lease then
   ends = now + lease
 end
--- no number of Redis has a fraction
-call('SET', KEYS[1], struct.pack('>Bc16I8I8', 1, owner, fence, ends), 'PXAT', (ends - ends % 1000) / 1000 + remember)
+-- %d: no number of Redis has a fraction, and Redis 7.0 takes a microsecond to write a number
+call('SET', KEYS[1], struct.pack('>Bc16I8I8', 1, owner, fence, ends), 'PXAT', string.format('%d', ends / 1000 + remember))
 return fence

@@ -18,5 +18,5 @@ end
 if ends < now + lease then
   ends = now + lease
 end
-call('SET', KEYS[1], struct.pack('>Bc16I8I8', 1, owner, fence, ends), 'PXAT', (ends - ends % 1000) / 1000 + remember)
+call('SET', KEYS[1], struct.pack('>Bc16I8I8', 1, owner, fence, ends), 'PXAT', string.format('%d', ends / 1000 + remember))
 return fence

@@ -17,7 +17,7 @@ if ends ~= 0 then
   if not floor or unpack('>I8', floor) < fence then
     call('SET', KEYS[2], struct.pack('>I8', fence))
   end
-  call('SET', KEYS[1], struct.pack('>Bc16I8I8', 1, owner, fence, 0), 'PX', remember)
+  call('SET', KEYS[1], struct.pack('>Bc16I8I8', 1, owner, fence, 0), 'PX', string.format('%d', remember))
   call('PUBLISH', KEYS[1], 'released')
 end
 return 1

@@ -7,9 +7,9 @@ if notafter ~= 0 and now > notafter then return struct.pack('>BI8', 101, now) en
 if not ARGV[3] then
   if not raw then -- a new key: its fence is the clock
     if KEYS[2] then -- in a joined run the first shows that it is allowed, before anything is written, and the others come at the end
-      if not later or #later == 0 then redis.call('ZADD', KEYS[2], 0, KEYS[1]) end
+      if not later or #later == 0 then redis.call('ZADD', KEYS[2], '0', KEYS[1]) end
       if later then
-        later[#later + 1] = 0
+        later[#later + 1] = '0'
         later[#later + 1] = KEYS[1]
       end
     end
@@ -20,7 +20,7 @@ if not ARGV[3] then
     local retention = struct.unpack('>I8', ARGV[2], 9)
     if lease + retention < 7000000000000000 then -- under Reexecute it expires
       local expires = now + lease + retention
-      redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, expires, now, now) .. ARGV[2], 'PXAT', math.ceil(expires / 1000))
+      redis.call('SET', KEYS[1], struct.pack('>c8I8c16I8I8I8I8', new, now, owner, now + lease, expires, now, now) .. ARGV[2], 'PXAT', string.format('%d', math.ceil(expires / 1000)))
       return struct.pack('>BI8I8', 99, now, expires)
     end
   else -- a repeat of finished work, with the same payload and credential

@@ -17,14 +17,14 @@ if raw and #raw > 83 and how < 8 then
       if how % 4 >= 2 then redis.pcall('PUBLISH', KEYS[1], '') end
       if how % 2 == 1 then -- flags: reexecute, issued, and that there is nothing
         local head = struct.pack('>BBBBc4c24I8', 1, done, was % 4 + 56, 0, attempt, who, 0)
-        redis.call('SET', KEYS[1], head, 'PXAT', math.ceil(expires / 1000))
+        redis.call('SET', KEYS[1], head, 'PXAT', string.format('%d', math.ceil(expires / 1000)))
         return struct.pack('>BI8', 102, now) .. head .. struct.pack('>I8c8c8', math.ceil(expires / 1000) * 1000, string.sub(raw, 9, 16), string.sub(raw, 9, 16)) ..
           string.rep('\0', 31)
       end
       local all = was - was % 16 + was % 4 + flags -- of an attempt: neither kept nor without a body
       local middle = string.sub(raw, 81, at + 3)
       redis.call('SET', KEYS[1], struct.pack('>BBBBc4c24I8I8c8I8c8c8', 1, done, all, 0, attempt, who, 0, expires, created, now, notafter, string.sub(ARGV[1], 28)) ..
-        middle .. ARGV[2] .. ARGV[3], 'PXAT', math.ceil(expires / 1000))
+        middle .. ARGV[2] .. ARGV[3], 'PXAT', string.format('%d', math.ceil(expires / 1000)))
       return struct.pack('>BI8Bc4c8c8', 98, now, all, attempt, created, notafter) .. middle -- the caller has the rest
     end
   end

@@ -24,7 +24,7 @@ local function put(v, expires)
   if expires == 0 then
     redis.call('SET', KEYS[1], v)
   else
-    redis.call('SET', KEYS[1], v, 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
+    redis.call('SET', KEYS[1], v, 'PXAT', string.format('%d', math.ceil(expires / 1000)))
   end
   return v
 end
@@ -33,7 +33,7 @@ end
 -- to do it, nothing is written.
 local function open(is)
   if KEYS[2] and is then
-    redis.call('ZADD', KEYS[2], 0, KEYS[1])
+    redis.call('ZADD', KEYS[2], '0', KEYS[1])
   elseif KEYS[2] then
     redis.call('ZREM', KEYS[2], KEYS[1])
   end
