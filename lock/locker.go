@@ -247,9 +247,12 @@ func (l *Locker) tryBackend(ctx context.Context, req Request, o Options) (*hold,
 		began := time.Now()
 		var g Grant
 		if g, err = l.backend.TryLock(ctx, req); err == nil {
+			l.queues.noteAnswer(req.Name, nil)
 			return l.startHold(ctx, req, o, g, began)
 		}
-		l.queues.noteFailure(req.Name, err)
+		if ctx.Err() == nil { // otherwise it says nothing about the server
+			l.queues.noteAnswer(req.Name, err)
+		}
 		if errors.Is(err, ErrHeld) || errors.Is(err, ErrName) || ctx.Err() != nil || backoff.Pause(ctx, retryDelay(o.Lease)) != nil {
 			break
 		}

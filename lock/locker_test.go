@@ -25,6 +25,7 @@ type faulty struct {
 	ends  []byte // how locks ended: U, or P if they were passed; - is a pass that was refused
 
 	slowPass   chan struct{} // if not nil, Pass answers when it is closed
+	slowTry    chan struct{} // if not nil, TryLock begins when it is closed
 	cannotPass bool
 
 	firstPassed retrysafe.Fence
@@ -56,6 +57,13 @@ func (f *faulty) faultFor(which func(*faults) func() error) error {
 
 func (f *faulty) TryLock(ctx context.Context, r lock.Request) (lock.Grant, error) {
 	f.tries.Add(1)
+	if f.slowTry != nil {
+		select {
+		case <-f.slowTry:
+		case <-ctx.Done():
+			return lock.Grant{}, ctx.Err()
+		}
+	}
 	g, err := f.Backend.TryLock(ctx, r)
 	if failed := f.faultFor(func(f *faults) func() error { return f.lost }); failed != nil {
 		return lock.Grant{}, failed

@@ -114,6 +114,9 @@ func (t *nameQueues) giveTurn(next *waiter, got turn) bool {
 	if next.gone {
 		return false
 	}
+	if now := t.names[next.req.Name]; now != nil && got.grant != nil {
+		now.lastErr = nil
+	}
 	next.turn <- got
 	return true
 }
@@ -156,8 +159,9 @@ func (t *nameQueues) passTurnLocked(name string) {
 	next.turn <- turn{}
 }
 
-// noteFailure stores why the current caller's try failed, for callers that do not wait.
-func (t *nameQueues) noteFailure(name string, err error) {
+// noteAnswer stores why the current caller's try failed, for callers that do not wait; nil: it did
+// not.
+func (t *nameQueues) noteAnswer(name string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.names[name]; now != nil {

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -254,4 +255,37 @@ func TestWaitEndsAsAPassDoes(t *testing.T) {
 			assert.NoError(t, err, "another process, round %d", n)
 		})
 	}
+}
+
+// TestErrorOfOneCallerIsNotAnothers: what a caller gets whose own context has ended during its try
+// says nothing to others.
+func TestErrorOfOneCallerIsNotAnothers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, a, _ := twoLockers(nil)
+		f.slowTry = make(chan struct{})
+		ctx, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := a.Lock(ctx, "x")
+			assert.ErrorIs(t, err, context.Canceled, "the caller that leaves")
+		})
+		synctest.Wait()
+		for range 2 {
+			all.Go(func() {
+				assert.NoError(t, a.With(t.Context(), "x", func(context.Context, *lock.Lock) error {
+					time.Sleep(time.Second)
+					return nil
+				}), "With")
+			})
+		}
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		_, err := a.TryLock(t.Context(), "x")
+		assert.ErrorIs(t, err, lock.ErrHeld, "a caller that does not wait")
+		assert.True(t, !errors.Is(err, context.Canceled), "it is another caller's error: %v", err)
+		close(f.slowTry)
+		all.Wait()
+	})
 }

@@ -87,33 +87,28 @@ func endedContextPassesNothing(e *env, p lock.Passer) error {
 	return nil
 }
 
-// passedLeaseEnds checks that a lock is passed with the lease of the next owner, and not by an
-// owner whose lease has ended when another one has the lock.
+// passedLeaseEnds checks that a lock is passed with the lease of the next owner, that a repeat
+// renews the lease, and that an owner whose lease has ended does not pass what another one has.
 func passedLeaseEnds(e *env, p lock.Passer) error {
-	holder, short := e.newRequest(longLease), e.newRequest(e.Short)
+	holder, short, next := e.newRequest(longLease), e.newRequest(e.Short), e.newRequest(longLease)
 	if _, err := e.acquireFree(e.a, holder); err != nil {
 		return err
 	}
-	next := e.newRequest(longLease)
 	freed := make(chan error, 1)
 	go func() { // it waits for the holder with the long lease first
 		_, err := e.acquireWaiting(e.b, next)
 		freed <- err
 	}()
 	time.Sleep(e.Short / 2)
-	if _, err := p.Pass(e.ctx, holder, short); err != nil {
-		return fmt.Errorf("Pass by the holder: %w", err)
-	}
-	time.Sleep(e.Short / 2)
 	began := time.Now()
 	if _, err := p.Pass(e.ctx, holder, short); err != nil {
-		return fmt.Errorf("a repeat of Pass: %w", err)
+		return fmt.Errorf("Pass by the holder: %w", err)
 	}
 	if err := <-freed; err != nil {
 		return fmt.Errorf("a lock that was passed and left alone did not become free: %w", err)
 	}
 	if took := time.Since(began); took < e.Short*9/10 {
-		return fmt.Errorf("a lease of %v that a repeat of Pass has renewed was over after %v", e.Short, took)
+		return fmt.Errorf("a lease of %v was over after %v", e.Short, took)
 	}
 	if _, err := p.Pass(e.ctx, short, e.newRequest(longLease)); !isLost(err) {
 		return fmt.Errorf("Pass of a lease that another owner has taken over got %v, not ErrLost", err)
@@ -121,5 +116,13 @@ func passedLeaseEnds(e *env, p lock.Passer) error {
 	if err := e.a.Extend(e.ctx, next); err != nil {
 		return fmt.Errorf("Extend by the holder, after the Pass of another: %w", err)
 	}
-	return nil
+	longer := e.newRequest(e.Short)
+	for range 2 {
+		if _, err := p.Pass(e.ctx, next, longer); err != nil {
+			return fmt.Errorf("Pass by the holder, and a repeat: %w", err)
+		}
+		longer.Lease = longLease
+	}
+	time.Sleep(2 * e.Short)
+	return e.expectHeld(e.b, "behind a lease that a repeat of Pass has made longer,")
 }

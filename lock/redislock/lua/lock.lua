@@ -31,6 +31,6 @@ end
 if ends < now + lease then
   ends = now + lease
 end
--- %d: no number of Redis has a fraction, and Redis 7.0 takes a microsecond to write a number
+-- %d cuts the fraction, which Redis refuses; Redis 7.0 takes a microsecond to write a number itself
 call('SET', KEYS[1], struct.pack('>Bc16I8I8', 1, owner, fence, ends), 'PXAT', string.format('%d', ends / 1000 + remember))
 return fence
