@@ -87,7 +87,7 @@ func endedContextPassesNothing(e *env, p lock.Passer) error {
 	return nil
 }
 
-// passedLeaseEnds checks that a lock is passed with the lease of the next owner, that a repeat
+// passedLeaseEnds checks that a lock is passed with the lease of the next owner, that a duplicate
 // renews the lease, and that an owner whose lease has ended does not pass what another one has.
 func passedLeaseEnds(e *env, p lock.Passer) error {
 	holder, short, next := e.newRequest(longLease), e.newRequest(e.Short), e.newRequest(longLease)
