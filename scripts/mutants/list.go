@@ -404,4 +404,29 @@ var mutants = []mutant{
 		"	case schema != \"\":\n		s.db.UseSchema(schema)\n", "",
 		"test/servers", "./tx TestServerTablesStay",
 	},
+	{
+		"a lock is passed again after its release", "lock/redislock/lua/pass.lua",
+		"ends == 0 or ", "",
+		"test/servers", "./locks TestRedisLock",
+	},
+	{
+		"a lock that may have been passed is left", "lock/locker.go",
+		"return turn{requestedAt: began}, unlockError(err, n)", "return turn{}, unlockError(err, n)",
+		".", "./lock TestPassWithoutAnAnswer",
+	},
+	{
+		"a lock is passed to a caller that has gone", "lock/locker.go",
+		"	if !l.queues.giveTurn(next, got) {\n		l.abandonTry(next.req)", "	if !l.queues.giveTurn(next, got) {\n		l.queues.passTurn(req.Name)",
+		".", "./lock TestCallerLeavesDuringAPass",
+	},
+	{
+		"a lock is passed within a process for ever", "lock/name_queues.go",
+		"if now.passes == maxPasses || time.Since(now.passing) > passTime {", "if false {",
+		".", "./lock TestLockIsPassed",
+	},
+	{
+		"a killed PostgreSQL leaves its shared memory", "test/servers/internal/servers/postgres.go",
+		"	servertest.RemovePostgresMemory(s.server.dir)\n", "",
+		"test/servers", "./internal/servers TestPostgresLeavesNoMemory",
+	},
 }
