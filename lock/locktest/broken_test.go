@@ -89,6 +89,19 @@ func (h *holders) get(name string) (lock.Request, bool) {
 	return r, ok
 }
 
+// recordHolders remembers each owner that is granted a lock.
+func (b *broken) recordHolders() *holders {
+	h := &holders{last: make(map[string]lock.Request)}
+	b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
+		g, err := b.Backend.TryLock(ctx, r)
+		if err == nil {
+			h.set(r)
+		}
+		return g, err
+	}
+	return h
+}
+
 func TestBrokenLocks(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -150,14 +163,7 @@ func TestBrokenLocks(t *testing.T) {
 			}
 		}},
 		{"anybody unlocks", "L5", func(b *broken) {
-			h := holders{last: make(map[string]lock.Request)}
-			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
-				g, err := b.Backend.TryLock(ctx, r)
-				if err == nil {
-					h.set(r)
-				}
-				return g, err
-			}
+			h := b.recordHolders()
 			b.unlock = func(ctx context.Context, r lock.Request) error {
 				if err := b.Backend.Unlock(ctx, r); err == nil {
 					return nil
@@ -278,14 +284,7 @@ func TestBrokenLocks(t *testing.T) {
 			}
 		}},
 		{"passes for anybody", "L13", func(b *broken) {
-			h := holders{last: make(map[string]lock.Request)}
-			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
-				g, err := b.Backend.TryLock(ctx, r)
-				if err == nil {
-					h.set(r)
-				}
-				return g, err
-			}
+			h := b.recordHolders()
 			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
 				if other, ok := h.get(from.Name); ok {
 					from = other
@@ -377,14 +376,7 @@ func TestBrokenLocks(t *testing.T) {
 			}
 		}},
 		{"passes what another has taken over", "L13", func(b *broken) {
-			h := holders{last: make(map[string]lock.Request)}
-			b.try = func(ctx context.Context, r lock.Request) (lock.Grant, error) {
-				g, err := b.Backend.TryLock(ctx, r)
-				if err == nil {
-					h.set(r)
-				}
-				return g, err
-			}
+			h := b.recordHolders()
 			passed := map[storeapi.Owner]bool{}
 			b.pass = func(ctx context.Context, from, next lock.Request) (lock.Grant, error) {
 				g, err := b.Backend.Pass(ctx, from, next)
