@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -13,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 )
 
 // outgoingRequest returns a guarded request as the service gets it, without its address, its body
@@ -79,7 +78,7 @@ func connectionNames(connection []string, name string) bool {
 func (g *Gateway) requestTo(u *upstream, ctx context.Context, out *http.Request, body []byte) *http.Request { //nolint:revive // the upstream first reads better
 	try := g.directTo(u, out.WithContext(ctx))
 	if len(body) > 0 {
-		try.Body, try.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		try.Body, try.ContentLength = once.NewBody(body), int64(len(body))
 	}
 	return try
 }

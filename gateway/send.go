@@ -214,7 +214,7 @@ func (g *sender) sendWithRetry(ctx context.Context, x *exchange, out *http.Reque
 			x.connected.Store(true)
 			return ensureLease(ctx, a)
 		}}
-		x.resp, err = g.transport.RoundTrip(g.requestTo(u, x.delivery.Follow(ctx), out, body)) //nolint:bodyclose // finishExchange does
+		x.resp, err = g.transport.Send(g.requestTo(u, ctx, out, body), x.delivery) //nolint:bodyclose // finishExchange does
 		if err == nil {
 			return nil
 		}
@@ -228,7 +228,7 @@ func (g *sender) sendWithRetry(ctx context.Context, x *exchange, out *http.Reque
 		if reused || gone && fresh <= 2 {
 			continue // the address was well a moment ago, and only this connection is gone
 		}
-		if x.delivery.NoConnection(err) {
+		if once.Unreachable(err) {
 			u.pause()
 		} else if !gone {
 			return err // refused, or an error that another address would not change
@@ -271,8 +271,7 @@ func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	var tried []*upstream
 	u := b.upstreams.pick(nil)
 	for {
-		t := new(once.Delivery)
-		try := b.directTo(u, r.WithContext(b.hideHints(t.Follow(r.Context()), r)))
+		try := b.directTo(u, r.WithContext(b.hideHints(r.Context(), r)))
 		if body != nil && body != http.NoBody {
 			try.Body = &sentBody{body: body, remaining: r.ContentLength, ctx: r.Context(), answered: answered}
 		}
@@ -283,7 +282,7 @@ func (b balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			return resp, nil
 		}
-		if !t.NoConnection(err) || r.Context().Err() != nil {
+		if !once.Unreachable(err) || r.Context().Err() != nil {
 			close(answered)
 			return nil, err
 		}

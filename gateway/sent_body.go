@@ -11,11 +11,10 @@ import (
 // sentBody is the body of an unguarded request while it is sent to the service.
 //
 // A service may answer before it has read the whole request. The gateway's server closes the
-// client's body when the exchange ends. net/http's Transport reads once more after the last byte,
-// to see that none follows. It then takes the failed read for a failed request, and closes the
-// connection on which the answer is still arriving. So this body ends by itself after its last
-// byte, and a read that fails because the client's body is closed waits until the answer has been
-// passed on.
+// client's body when the exchange ends. net/http reads once more after the last byte, to see that
+// none follows. The failed read would be taken for a failed request, and end the connection on
+// which the answer is still arriving. So this body ends by itself after its last byte, and a read
+// that fails because the client's body is closed waits until the answer has been passed on.
 type sentBody struct {
 	body      io.Reader
 	remaining int64 // bytes to come; -1: until the end of body; 0 once the end was seen

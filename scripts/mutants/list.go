@@ -121,23 +121,58 @@ var mutants = []mutant{
 	},
 	{
 		"a request without a body is sent twice", "gateway/internal/once/transport.go",
-		"		r.Header = hideKeys(r.Header)", "		r.Header = r.Header.Clone()",
-		"gateway", ". TestSentAtMostOnce",
+		"sent && !answered && changesNothing(r.Method)", "sent && !answered",
+		"gateway", "./internal/once TestRequestsThatAreSentAgain",
 	},
 	{
-		"an answer is taken for one that no request asked for", "gateway/internal/once/meter.go",
-		"	if m.turn == turn {", "	if m.turn >= turn {",
-		"gateway", "./internal/once TestUnasked",
+		"a request of HTTP/2 without a body is sent twice", "gateway/internal/once/http2.go",
+		"		if hasNoBody(r) {", "		if false {",
+		"test/servers", "./http TestHTTP2Upstream",
 	},
 	{
-		"what came before a request is taken for its answer", "gateway/internal/once/meter.go",
-		"!m.waitsForAnswer() || m.hasUnread()", "!m.waitsForAnswer()",
+		"what came before a request is taken for its answer", "gateway/internal/once/wire.go",
+		"!w.record.isComplete() || w.hasUnread()", "!w.record.isComplete()",
 		"gateway", "./internal/once TestUnaskedBeforeWrite",
 	},
 	{
-		"a part of a record is taken for the end of one", "gateway/internal/once/meter.go",
+		"what came before the body of a request is taken for its answer", "gateway/internal/once/wire.go",
+		"	case first && w.hasUnasked():", "	case false:",
+		"gateway", "./internal/once TestUnaskedBeforeBody",
+	},
+	{
+		"what TLS has read after an answer is taken for the next one", "gateway/internal/once/conn.go",
+		"	return !errors.Is(err, os.ErrDeadlineExceeded)", "	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)",
+		"gateway", "./internal/once TestWordsAfterAnAnswerOverTLS",
+	},
+	{
+		"a part of a record is taken for the end of one", "gateway/internal/once/wire.go",
 		"return r.header == 0 && r.left == 0", "return r.left == 0",
 		"gateway", "./internal/once TestRecordInPart",
+	},
+	{
+		"a connection with more than an answer is kept", "gateway/internal/once/conn.go",
+		"	if c.in.Buffered() > 0 ||", "	if false ||",
+		"gateway", ". TestWordsNobodyAskedFor",
+	},
+	{
+		"a sent request counts as not sent", "gateway/internal/once/wire.go",
+		"	case first && n == 0 && err != nil:", "	case n == 0 && err != nil:",
+		"gateway", "./internal/once TestSentStaysSent",
+	},
+	{
+		"a request is written after its context has ended", "gateway/internal/once/conn.go",
+		"	case ctx.Err() != nil:", "	case false:",
+		"gateway", "./internal/once TestEndOfAContext",
+	},
+	{
+		"a connection is used again before its request was read", "gateway/internal/once/conn.go",
+		"a.keep && a.wasWritten()", "a.keep",
+		"gateway", "./internal/once TestEarlyAnswer",
+	},
+	{
+		"the service waits for a body that has failed", "gateway/internal/once/conn.go",
+		"		if err != nil && !c.wire.hasFailed() {", "		if false {",
+		"gateway", "./internal/once TestBodyThatIsTooShort",
 	},
 	{
 		"another spelling goes around a guard", "gateway/internal/route/spelling.go",

@@ -11,6 +11,4 @@ import (
 // written may be taken for its answer.
 func rawOf(net.Conn) syscall.RawConn { return nil }
 
-func (*meteredConn) hasUnread() bool { return false }
-
-func (*meteredConn) readRaw([]byte) (int, error) { panic("once: there is no raw connection") }
+func (*wire) hasUnread() bool { return false }
