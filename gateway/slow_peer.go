@@ -109,11 +109,12 @@ func (p *peerWatch) close() {
 	p.cancel()
 }
 
-// setReadDeadline sets the deadline for the client's next byte; zero: none.
+// setReadDeadline sets the deadline for the client's next byte; zero: none. That of an exchange
+// that was ended stays: a byte that comes at this moment would let the next read wait for ever.
 func (p *peerWatch) setReadDeadline(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.over {
+	if !p.over && p.cause == nil {
 		_ = p.rc.SetReadDeadline(t)
 	}
 }

@@ -120,6 +120,11 @@ var mutants = []mutant{
 		"gateway", ". TestRestsOfBodies",
 	},
 	{
+		"a byte at the end of an exchange takes its deadline away", "gateway/slow_peer.go",
+		"	if !p.over && p.cause == nil {", "	if !p.over {",
+		"gateway", ". TestByteAtTheEnd",
+	},
+	{
 		"a request without a body is sent twice", "gateway/internal/once/transport.go",
 		"sent && !answered && changesNothing(r.Method)", "sent && !answered",
 		"gateway", "./internal/once TestRequestsThatAreSentAgain",
