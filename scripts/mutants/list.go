@@ -175,6 +175,11 @@ var mutants = []mutant{
 		"gateway", "./internal/once TestEarlyAnswer",
 	},
 	{
+		"a body is read after its call has failed", "gateway/internal/once/conn.go",
+		"			err = errors.Join(<-written, err)", "			_ = written",
+		"gateway", "./internal/once TestBodyIsReadNoMore",
+	},
+	{
 		"the service waits for a body that has failed", "gateway/internal/once/conn.go",
 		"		if err != nil && !c.wire.hasFailed() {", "		if false {",
 		"gateway", "./internal/once TestBodyThatIsTooShort",

@@ -95,10 +95,9 @@ func (c *conn) exchange(r *http.Request, idle *idleConns) (*http.Response, error
 	if resp == nil {
 		end()
 		c.wire.cutOff()
-		select {
-		case failed := <-written:
-			err = errors.Join(failed, err)
-		default: // it has not ended, or all was written before
+		if written != nil {
+			// The body is not read any more when the caller continues.
+			err = errors.Join(<-written, err)
 		}
 		return nil, whyEnded(ctx, err)
 	}

@@ -655,6 +655,34 @@ func TestPiecesOfABody(t *testing.T) {
 	}
 }
 
+// TestBodyIsReadNoMore: when a call has failed, its body is not read any more: the caller may set
+// deadlines for what is left of it.
+func TestBodyIsReadNoMore(t *testing.T) {
+	t.Parallel()
+	reading, ready := make(chan struct{}), make(chan struct{})
+	var ended atomic.Bool
+	s := serveRaw(t, listen(t), "http", func(net.Conn, *http.Request) bool {
+		<-reading
+		return false
+	})
+	body := &slowBody{strings.NewReader("late"), func() {
+		close(reading)
+		<-ready
+		ended.Store(true)
+	}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, body)
+	assert.NoError(t, err, "request")
+	r.ContentLength = 4
+	r.Header.Set("Early", "1")
+	go func() {
+		<-reading
+		<-time.After(300 * time.Millisecond) // a call that does not wait returns meanwhile
+		close(ready)
+	}()
+	_, err = newTransport(t, nil).RoundTrip(r) //nolint:bodyclose // there is none
+	assert.True(t, err != nil && ended.Load(), "the call ends after the read: %v", err)
+}
+
 // TestBodyThatIsTooShort: a body that ends before its length ends the request.
 func TestBodyThatIsTooShort(t *testing.T) {
 	t.Parallel()
