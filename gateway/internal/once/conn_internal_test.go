@@ -665,8 +665,9 @@ func TestBodyIsReadNoMore(t *testing.T) {
 		<-reading
 		return false
 	})
+	var begun sync.Once
 	body := &slowBody{strings.NewReader("late"), func() {
-		close(reading)
+		begun.Do(func() { close(reading) })
 		<-ready
 		ended.Store(true)
 	}}
