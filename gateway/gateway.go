@@ -291,11 +291,7 @@ func (g *Gateway) retire() {
 
 // answerUnguardedFailure answers an unguarded request that got no answer from the upstream.
 func (g *Gateway) answerUnguardedFailure(w http.ResponseWriter, r *http.Request, err error) {
-	status, why := http.StatusBadGateway, endCauseOf(r)
-	if why != nil && r.ProtoMajor == 1 {
-		// the rest of the body would be read as the next request
-		w.Header().Set("Connection", "close")
-	}
+	status, why := http.StatusBadGateway, closeIfEnded(w, r)
 	switch {
 	case errors.Is(why, errSlow):
 		http.Error(w, "The request came too slowly. It may have reached the service in part.", http.StatusRequestTimeout)

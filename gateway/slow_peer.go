@@ -29,11 +29,12 @@ type peerWatch struct {
 	cancel context.CancelFunc
 	rc     *http.ResponseController
 
-	mu    sync.Mutex
-	timer *time.Timer  // nil: it has ended, or is a stream
-	over  bool         // the connection belongs to another request
-	cause error        // why it was ended; the server may have cancelled the context before
-	body  *watchedBody // nil: there is none
+	mu     sync.Mutex
+	timer  *time.Timer  // nil: it has ended, or is a stream
+	over   bool         // the connection belongs to another request
+	cause  error        // why it was ended; the server may have cancelled the context before
+	closes bool         // the answer says that the connection ends
+	body   *watchedBody // nil: there is none
 }
 
 type peerWatchKey struct{}
@@ -75,18 +76,19 @@ func (p *peerWatch) endSlow() {
 	p.cancel()
 }
 
-// endCauseOf returns why the exchange of r was ended, or nil if it was not.
-func endCauseOf(r *http.Request) error {
+// closeIfEnded returns why the exchange of r was ended, or nil if it was not. If it was, its answer
+// says that the connection ends: the rest of the body would be read as the next request.
+func closeIfEnded(w http.ResponseWriter, r *http.Request) error {
 	p, ok := r.Context().Value(peerWatchKey{}).(*peerWatch)
 	if !ok {
 		return nil
 	}
-	return p.endCause()
-}
-
-func (p *peerWatch) endCause() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.cause != nil && r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+		p.closes = true
+	}
 	return p.cause
 }
 
@@ -125,8 +127,14 @@ func (p *peerWatch) setReadDeadline(t time.Time) {
 // away, and then panic when it reads the next request (Go 1.26: "invalid concurrent Body.Read
 // call").
 func (p *peerWatch) drainBody() {
-	if p.endCause() != nil || p.rc.Flush() != nil {
-		return // answerUnguardedFailure ends the connection, or it was hijacked
+	p.mu.Lock()
+	ended, closes := p.cause != nil, p.closes
+	p.mu.Unlock()
+	if closes || p.rc.Flush() != nil {
+		return // the server ends the connection, or it was hijacked
+	}
+	if ended {
+		panic(http.ErrAbortHandler) // no more of the body is read
 	}
 	p.mu.Lock()
 	p.over = true // the service's side may still read the body, and sets no deadline from here on

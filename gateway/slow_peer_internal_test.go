@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -14,6 +15,8 @@ type deadlines struct {
 	http.ResponseWriter
 	all []time.Time
 }
+
+func (d *deadlines) FlushError() error { return nil }
 
 func (d *deadlines) SetReadDeadline(t time.Time) error {
 	d.all = append(d.all, t)
@@ -42,6 +45,29 @@ func TestByteAtTheEnd(t *testing.T) {
 	_, _ = r.Body.Read(make([]byte, 1))
 	for _, later := range w.all[before:] {
 		assert.True(t, !later.IsZero() && !later.After(time.Now()), "a later deadline: %v", later)
+	}
+}
+
+// TestAnswerOfAnEndedExchange: if an exchange was ended when its answer had been passed on, its
+// connection ends: the rest of the body would be read as the next request. A failure says so
+// itself.
+func TestAnswerOfAnEndedExchange(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []bool{false, true} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", readerFunc(func([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }))
+		r, watch := startPeerWatch(&deadlines{ResponseWriter: w}, r, time.Hour, time.Hour)
+		watch.endSlow()
+		if failed {
+			assert.ErrorIs(t, closeIfEnded(w, r), errSlow, "why")
+		}
+		panicked := func() (p any) {
+			defer func() { p = recover() }()
+			watch.drainBody()
+			return nil
+		}()
+		assert.Equal(t, panicked == http.ErrAbortHandler, !failed, "a failure was answered: %v, it panicked: %v", failed, panicked)
+		assert.Equal(t, w.Header().Get("Connection"), map[bool]string{true: "close", false: ""}[failed], "the answer")
 	}
 }
 

@@ -180,6 +180,16 @@ var mutants = []mutant{
 		"gateway", "./internal/once TestBodyIsReadNoMore",
 	},
 	{
+		"a request without a body gets one that cannot be read", "gateway/internal/once/conn.go",
+		"	if !hasNoBody(r) { // a large head", "	if body != nil {",
+		"gateway", "./internal/once TestLargeHeadWithoutBody",
+	},
+	{
+		"the rest of a body is the next request after its exchange was ended", "gateway/slow_peer.go",
+		"	if ended {", "	if ended && closes {",
+		"gateway", ". TestAnswerOfAnEndedExchange",
+	},
+	{
 		"the service waits for a body that has failed", "gateway/internal/once/conn.go",
 		"		if err != nil && !c.wire.hasFailed() {", "		if false {",
 		"gateway", "./internal/once TestBodyThatIsTooShort",

@@ -27,7 +27,7 @@ type conn struct {
 
 	used      bool      // it has had a request
 	idleSince time.Time // if it has none now
-	headLeft  int       // how much may come of an answer before its body
+	headLeft  int64     // how much may come of an answer before its body
 	answered  bool      // something has come since the request
 }
 
@@ -50,6 +50,7 @@ func (w requestWriter) ReadFrom(r io.Reader) (int64, error) {
 
 var (
 	errHeadTooLarge = errors.New("the head of the answer is too large")
+	errEarlySwitch  = errors.New("the service has switched protocols before it has read the request")
 	// errGone comes before any of the body was read.
 	errGone = fmt.Errorf("the connection cannot be used: %w", errUnasked)
 )
@@ -59,8 +60,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.headLeft <= 0 {
 		return 0, errHeadTooLarge
 	}
-	n, err := c.stream.Read(p[:min(len(p), c.headLeft)])
-	c.headLeft -= n
+	n, err := c.stream.Read(p[:min(int64(len(p)), c.headLeft)])
+	c.headLeft -= int64(n)
 	c.answered = c.answered || n > 0
 	return n, err
 }
@@ -92,14 +93,19 @@ func (c *conn) exchange(r *http.Request, idle *idleConns) (*http.Response, error
 			err = errors.Join(err, failed)
 		}
 	}
+	if resp != nil && resp.StatusCode == http.StatusSwitchingProtocols && !wasWritten(written) {
+		// the rest would be read as the other protocol
+		resp, err = nil, errors.Join(err, errEarlySwitch)
+	}
 	if resp == nil {
 		end()
 		c.wire.cutOff()
+		err = whyEnded(ctx, err)
 		if written != nil {
-			// The body is not read any more when the caller continues.
+			// The body is not read any more when the caller continues. It may have caused all this.
 			err = errors.Join(<-written, err)
 		}
-		return nil, whyEnded(ctx, err)
+		return nil, err
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = &tunnel{c: c, end: end}
@@ -140,7 +146,7 @@ const smallRequest = 8 << 10
 
 // isSmall reports whether a request can be written without waiting for the service or the client.
 func isSmall(r *http.Request) bool {
-	size := len(r.URL.Path) + len(r.URL.RawQuery)
+	size := 3*len(r.URL.Path) + len(r.URL.RawQuery) + len(r.Host) // a path may be escaped
 	if body, ok := r.Body.(*Body); ok {
 		size += body.Len()
 	} else if !hasNoBody(r) {
@@ -148,7 +154,7 @@ func isSmall(r *http.Request) bool {
 	}
 	for name, values := range r.Header {
 		for _, v := range values {
-			size += len(name) + len(v)
+			size += len(name) + len(": \r\n") + len(v)
 		}
 	}
 	return size <= smallRequest
@@ -174,8 +180,10 @@ func (c *conn) writeMeanwhile(r *http.Request) (written chan error, err error) {
 		return nil, errGone // nothing of the body was read
 	}
 	body := &requestBody{ReadCloser: r.Body}
-	r = r.WithContext(r.Context()) // a copy
-	r.Body = body
+	if !hasNoBody(r) { // a large head
+		r = r.WithContext(r.Context()) // a copy
+		r.Body = body
+	}
 	written = make(chan error, 1)
 	go func() {
 		err := c.write(r, c.out)
@@ -219,7 +227,7 @@ func (c *conn) readHead(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols {
-			c.headLeft = math.MaxInt
+			c.headLeft = math.MaxInt64
 			return resp, nil
 		}
 		if trace != nil && trace.Got1xxResponse != nil {
@@ -237,8 +245,8 @@ type answerBody struct {
 	ctx           context.Context
 	c             *conn
 	idle          *idleConns
-	end           func() bool // ends the watch on ctx
-	written       chan error  // nil: the request was written before
+	end           func() bool  // ends the watch on ctx
+	written       <-chan error // nil: the request was written before
 	keep          bool
 	finished      atomic.Bool
 }
@@ -267,7 +275,7 @@ func (a *answerBody) finish(whole bool) {
 		return
 	}
 	// In this order: a watch that has begun closes the connection.
-	if a.end() && whole && a.keep && a.wasWritten() && !a.c.hasUnread() {
+	if a.end() && whole && a.keep && wasWritten(a.written) && !a.c.hasUnread() {
 		a.idle.keepConn(a.c)
 	} else {
 		a.c.wire.cutOff()
@@ -277,15 +285,15 @@ func (a *answerBody) finish(whole bool) {
 // writtenSoon is how long an answer waits for the end of its request, which the service has read.
 const writtenSoon = 50 * time.Millisecond
 
-// wasWritten reports whether the whole request was written.
-func (a *answerBody) wasWritten() bool {
-	if a.written == nil {
+// wasWritten reports whether the whole request was written; nil: it was, before anything was read.
+func wasWritten(written <-chan error) bool {
+	if written == nil {
 		return true
 	}
 	soon := time.NewTimer(writtenSoon)
 	defer soon.Stop()
 	select {
-	case err := <-a.written:
+	case err := <-written:
 		return err == nil
 	case <-soon.C:
 		return false

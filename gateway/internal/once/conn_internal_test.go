@@ -105,6 +105,7 @@ func post(t *testing.T, ctx context.Context, transport *Transport, url string, b
 func newTransport(t *testing.T, trust *x509.CertPool) *Transport {
 	t.Helper()
 	transport := NewTransport(trust)
+	transport.idle.most = time.Hour // a machine may stand still
 	t.Cleanup(transport.CloseIdleConnections)
 	return transport
 }
@@ -420,7 +421,7 @@ func TestTunnels(t *testing.T) {
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var idle idleConns
+		idle := idleConns{most: idleTime}
 		to := address{"http", "service"}
 		put := func(to address) (*conn, net.Conn) {
 			near, far := net.Pipe()
@@ -745,6 +746,66 @@ func TestServiceThatDoesNotReadTheHead(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(resp.StatusCode, string(got)), "431large", "answer")
 }
 
+// TestLargeHeadWithoutBody: a request with a large head and no body gets its answer, and says that
+// it has no body as one with a small head does.
+func TestLargeHeadWithoutBody(t *testing.T) {
+	t.Parallel()
+	s := serveRaw(t, listen(t), "http", func(c net.Conn, r *http.Request) bool {
+		said := fmt.Sprint(r.Method, " ", r.Header["Content-Length"], r.TransferEncoding, len(r.Header.Get("Large")))
+		_, err := fmt.Fprintf(c, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s", len(said), said)
+		return err == nil
+	})
+	transport := newTransport(t, nil)
+	for method, want := range map[string]string{"GET": "[]", "POST": "[0]", "PUT": "[0]", "DELETE": "[]", "OPTIONS": "[]"} {
+		for _, body := range []io.ReadCloser{nil, http.NoBody} {
+			for _, guarded := range []bool{false, true} {
+				for _, size := range []int{10, smallRequest, 100 << 10} {
+					r, err := http.NewRequestWithContext(t.Context(), method, s.url, nil)
+					assert.NoError(t, err, "request")
+					r.Body = body
+					r.Header.Set("Large", strings.Repeat("x", size))
+					send := transport.RoundTrip
+					if guarded {
+						send = func(r *http.Request) (*http.Response, error) { return transport.Send(r, new(Delivery)) }
+					}
+					resp, err := send(r)
+					assert.NoError(t, err, "%s, %d", method, size)
+					got, err := io.ReadAll(resp.Body)
+					_ = resp.Body.Close()
+					assert.NoError(t, err, "%s, %d: answer", method, size)
+					assert.Equal(t, string(got), fmt.Sprint(method, " ", want, " [] ", size), "body %v, guarded %v", body, guarded)
+				}
+			}
+		}
+	}
+	assert.Equal(t, s.conns.Load(), int64(1), "connections")
+}
+
+// TestEarlySwitch: a service that switches protocols before it has read the request gets nothing
+// more of it as the other protocol.
+func TestEarlySwitch(t *testing.T) {
+	t.Parallel()
+	after := make(chan string, 1)
+	s := serveRaw(t, listen(t), "http", func(c net.Conn, _ *http.Request) bool {
+		say(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		got, _ := io.ReadAll(c)
+		after <- string(got)
+		return false
+	})
+	released, seen := make(chan struct{}), make(chan string, 1)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, &slowBody{strings.NewReader("late"), func() { <-released }})
+	assert.NoError(t, err, "request")
+	r.ContentLength = 4
+	r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}, "Early": {"1"}}
+	go func() {
+		seen <- <-after
+		close(released)
+	}()
+	_, err = newTransport(t, nil).RoundTrip(r) //nolint:bodyclose // there is none
+	assert.ErrorIs(t, err, errEarlySwitch, "the request")
+	assert.Equal(t, <-seen, "", "what came after the switch")
+}
+
 // TestEarlyAnswer: after a whole answer that came before its request was read, the next request has
 // another connection.
 func TestEarlyAnswer(t *testing.T) {
@@ -792,7 +853,7 @@ func FuzzServiceBytes(f *testing.F) {
 			_, _ = far.Write(text)
 			_ = far.Close()
 		}()
-		var idle idleConns
+		idle := idleConns{most: time.Hour}
 		c := newConn(address{"http", "service"}, nil, newWire(near))
 		c.stream = c.wire
 		c.out.Reset(c.wire)

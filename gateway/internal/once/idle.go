@@ -9,8 +9,10 @@ import (
 // maxIdle is how many connections are kept for an address.
 const maxIdle = 256
 
-// idleConns are the connections of HTTP/1.1 that have no request. Each is closed after idleTime.
+// idleConns are the connections of HTTP/1.1 that have no request. Each is closed after a while.
 type idleConns struct {
+	most time.Duration // how long a connection may be idle
+
 	mu       sync.Mutex
 	of       map[address][]*conn // the one that became idle last is the last
 	sweeping bool                // a sweep will come
@@ -25,7 +27,7 @@ func (i *idleConns) reuseConn(a address) *conn {
 		return nil
 	}
 	c := all[len(all)-1]
-	if time.Since(c.idleSince) > idleTime {
+	if time.Since(c.idleSince) > i.most {
 		return nil // the sweep closes it
 	}
 	all[len(all)-1] = nil
@@ -48,7 +50,7 @@ func (i *idleConns) keepConn(c *conn) {
 	i.of[c.to] = append(i.of[c.to], c)
 	if !i.sweeping {
 		i.sweeping = true
-		time.AfterFunc(idleTime, i.sweep)
+		time.AfterFunc(i.most, i.sweep)
 	}
 }
 
@@ -56,9 +58,9 @@ func (i *idleConns) keepConn(c *conn) {
 func (i *idleConns) sweep() {
 	var old []*conn
 	i.mu.Lock()
-	next := idleTime
+	next := i.most
 	for a, all := range i.of {
-		n, _ := slices.BinarySearchFunc(all, idleTime, func(c *conn, most time.Duration) int {
+		n, _ := slices.BinarySearchFunc(all, i.most, func(c *conn, most time.Duration) int {
 			if time.Since(c.idleSince) >= most {
 				return -1
 			}
@@ -70,7 +72,7 @@ func (i *idleConns) sweep() {
 			continue
 		}
 		i.of[a] = slices.Delete(all, 0, n)
-		next = min(next, idleTime-time.Since(all[0].idleSince))
+		next = min(next, i.most-time.Since(all[0].idleSince))
 	}
 	if i.sweeping = len(i.of) > 0; i.sweeping {
 		time.AfterFunc(max(next, time.Millisecond), i.sweep)

@@ -39,6 +39,7 @@ const (
 // NewTransport returns a transport that trusts the authorities of trust; nil: those of the system.
 func NewTransport(trust *x509.CertPool) *Transport {
 	t := &Transport{
+		idle:   idleConns{most: idleTime},
 		dialer: &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second},
 		tls:    &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
 	}
