@@ -488,8 +488,8 @@ func TestDrainDelay(t *testing.T) {
 	assert.NoError(t, process.Wait(), "exit code (%s)", log)
 }
 
-// TestLogsQuoteNobody: what a service sends unasked may be another client's answer. The log must not
-// contain it.
+// TestLogsQuoteNobody: what a service sends unasked may be another client's answer. The log must
+// not contain it.
 func TestLogsQuoteNobody(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
