@@ -171,7 +171,7 @@ var mutants = []mutant{
 	},
 	{
 		"a connection is used again before its request was read", "gateway/internal/once/conn.go",
-		"a.keep && a.wasWritten()", "a.keep",
+		"a.keep && wasWritten(a.written)", "a.keep",
 		"gateway", "./internal/once TestEarlyAnswer",
 	},
 	{
