@@ -222,3 +222,21 @@ func TestChunkedEndsTheConnection(t *testing.T) {
 	_ = resp.Body.Close()
 	assert.Equal(t, fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Idempotency-Replayed"), " ", resp.Close), "201 true false", "a repeat without chunks")
 }
+
+// TestMethodsThatAreNoTokens tests that a method with spaces, which clients of HTTP/2 can send,
+// does not reach a service of HTTP/1.1: it would read another request than the guard.
+func TestMethodsThatAreNoTokens(t *testing.T) {
+	t.Parallel()
+	u := newRawUpstream(t, func(c net.Conn, _ *http.Request, _ int) bool { return ok(c) })
+	g, err := gateway.New(newEngine(t, memstore.New(nil), retrysafe.Policy{}), &gateway.Options{Upstreams: []string{"http://" + u.addr}})
+	assert.NoError(t, err, "gateway")
+	t.Cleanup(func() { _ = g.Close() })
+	for _, method := range []string{"POST /PAY HTTP/1.1", "POST\t/PAY", "POST ", "TRACE ", "CONNECT H:443", "(POST)"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/orders", strings.NewReader("x"))
+		r.Method = method
+		g.ServeHTTP(w, r)
+		assert.Equal(t, w.Code, 400, "%q", method)
+	}
+	assert.Equal(t, u.conns.Load(), int64(0), "connections to the service")
+}

@@ -41,7 +41,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x, ok := g.routes.Find(r)
-	if !ok || r.Method != strings.ToUpper(r.Method) || r.URL.Opaque != "" {
+	if !ok || r.Method != strings.ToUpper(r.Method) || !httpidem.IsToken(r.Method) || r.URL.Opaque != "" {
 		// The service might read it as a request that another route guards.
 		g.serveObserved(w, r, "none", nil, g.refuseAmbiguous("Send the method and the path as the service documents them."))
 		return

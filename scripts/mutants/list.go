@@ -171,12 +171,12 @@ var mutants = []mutant{
 	},
 	{
 		"a connection is used again before its request was read", "gateway/internal/once/conn.go",
-		"a.keep && wasWritten(a.written)", "a.keep",
+		"a.keep && a.written.succeedsSoon()", "a.keep",
 		"gateway", "./internal/once TestEarlyAnswer",
 	},
 	{
 		"a body is read after its call has failed", "gateway/internal/once/conn.go",
-		"			err = errors.Join(<-written, err)", "			_ = written",
+		"		return nil, errors.Join(written.wait(), err)", "		return nil, err",
 		"gateway", "./internal/once TestBodyIsReadNoMore",
 	},
 	{

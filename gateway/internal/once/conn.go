@@ -13,6 +13,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -50,7 +51,7 @@ func (w requestWriter) ReadFrom(r io.Reader) (int64, error) {
 
 var (
 	errHeadTooLarge = errors.New("the head of the answer is too large")
-	errEarlySwitch  = errors.New("the service has switched protocols before it has read the request")
+	errSwitch       = errors.New("the service has switched protocols unasked, or before it has read the request")
 	// errGone comes before any of the body was read.
 	errGone = fmt.Errorf("the connection cannot be used: %w", errUnasked)
 )
@@ -75,7 +76,7 @@ func (c *conn) exchange(r *http.Request, idle *idleConns) (*http.Response, error
 	quiet := c.used || !c.wire.encrypted
 	c.used, c.answered, c.headLeft = true, false, maxHead
 	c.wire.beginRequest(quiet)
-	var written chan error
+	var written *writing
 	var err error
 	switch {
 	case ctx.Err() != nil: // it ended while the connection was made, or the lease extended
@@ -93,25 +94,22 @@ func (c *conn) exchange(r *http.Request, idle *idleConns) (*http.Response, error
 			err = errors.Join(err, failed)
 		}
 	}
-	if resp != nil && resp.StatusCode == http.StatusSwitchingProtocols && !wasWritten(written) {
+	if resp != nil && resp.StatusCode == http.StatusSwitchingProtocols && (!isSwitch(r, resp) || !written.succeedsSoon()) {
 		// the rest would be read as the other protocol
-		resp, err = nil, errors.Join(err, errEarlySwitch)
+		resp, err = nil, errors.Join(err, errSwitch)
 	}
 	if resp == nil {
 		end()
 		c.wire.cutOff()
 		err = whyEnded(ctx, err)
-		if written != nil {
-			// The body is not read any more when the caller continues. It may have caused all this.
-			err = errors.Join(<-written, err)
-		}
-		return nil, err
+		// The body is not read any more when the caller continues. It may have caused all this.
+		return nil, errors.Join(written.wait(), err)
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = &tunnel{c: c, end: end}
 		return resp, nil
 	}
-	a := &answerBody{ReadCloser: resp.Body, ctx: ctx, c: c, idle: idle, end: end, written: written, keep: err == nil && !resp.Close && !r.Close}
+	a := &answerBody{ReadCloser: resp.Body, ctx: ctx, c: c, idle: idle, end: end, written: written, keep: err == nil && resp.StatusCode >= 200 && !resp.Close && !r.Close}
 	if resp.Body == http.NoBody {
 		a.finish(true)
 	} else {
@@ -174,7 +172,7 @@ type inOnePiece struct{ *bufio.Writer }
 
 // writeMeanwhile writes a request while its answer may come, and returns once some of it was sent.
 // What comes before that answers no request.
-func (c *conn) writeMeanwhile(r *http.Request) (written chan error, err error) {
+func (c *conn) writeMeanwhile(r *http.Request) (*writing, error) {
 	begun, isQuiet := c.wire.watchBegin()
 	if !isQuiet {
 		return nil, errGone // nothing of the body was read
@@ -184,22 +182,56 @@ func (c *conn) writeMeanwhile(r *http.Request) (written chan error, err error) {
 		r = r.WithContext(r.Context()) // a copy
 		r.Body = body
 	}
-	written = make(chan error, 1)
+	w := &writing{done: make(chan struct{})}
 	go func() {
 		err := c.write(r, c.out)
 		if failed := body.failed.Load(); failed != nil {
 			err = *failed
 		}
-		written <- err
+		w.err = err
+		close(w.done)
 		if err != nil && !c.wire.hasFailed() {
 			c.wire.cutOff() // the service would wait for the rest
 		}
 	}()
 	select {
 	case <-begun:
-		return written, nil
-	case err := <-written:
-		return nil, err
+		return w, nil
+	case <-w.done:
+		return nil, w.err
+	}
+}
+
+// writing is a request that is written while its answer may come. A nil one was written before.
+type writing struct {
+	done chan struct{} // closed at its end
+	err  error         // of it
+}
+
+// wait waits for the end.
+func (w *writing) wait() error {
+	if w == nil {
+		return nil
+	}
+	<-w.done
+	return w.err
+}
+
+// writtenSoon is how long an answer waits for the end of its request, which the service has read.
+const writtenSoon = 50 * time.Millisecond
+
+// succeedsSoon reports whether the whole request was written, or is in a moment.
+func (w *writing) succeedsSoon() bool {
+	if w == nil {
+		return true
+	}
+	soon := time.NewTimer(writtenSoon)
+	defer soon.Stop()
+	select {
+	case <-w.done:
+		return w.err == nil
+	case <-soon.C:
+		return false
 	}
 }
 
@@ -245,8 +277,8 @@ type answerBody struct {
 	ctx           context.Context
 	c             *conn
 	idle          *idleConns
-	end           func() bool  // ends the watch on ctx
-	written       <-chan error // nil: the request was written before
+	end           func() bool // ends the watch on ctx
+	written       *writing
 	keep          bool
 	finished      atomic.Bool
 }
@@ -275,28 +307,10 @@ func (a *answerBody) finish(whole bool) {
 		return
 	}
 	// In this order: a watch that has begun closes the connection.
-	if a.end() && whole && a.keep && wasWritten(a.written) && !a.c.hasUnread() {
+	if a.end() && whole && a.keep && a.written.succeedsSoon() && !a.c.hasUnread() {
 		a.idle.keepConn(a.c)
 	} else {
 		a.c.wire.cutOff()
-	}
-}
-
-// writtenSoon is how long an answer waits for the end of its request, which the service has read.
-const writtenSoon = 50 * time.Millisecond
-
-// wasWritten reports whether the whole request was written; nil: it was, before anything was read.
-func wasWritten(written <-chan error) bool {
-	if written == nil {
-		return true
-	}
-	soon := time.NewTimer(writtenSoon)
-	defer soon.Stop()
-	select {
-	case err := <-written:
-		return err == nil
-	case <-soon.C:
-		return false
 	}
 }
 
@@ -313,6 +327,19 @@ func (c *conn) hasUnread() bool {
 	_, err := c.in.Peek(1)
 	_ = c.wire.SetReadDeadline(time.Time{})
 	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// isSwitch reports whether an answer switches protocols as its request has asked for (RFC 9110,
+// section 7.8).
+func isSwitch(r *http.Request, resp *http.Response) bool {
+	for _, line := range resp.Header["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(name), "upgrade") {
+				return needsHTTP1(r)
+			}
+		}
+	}
+	return false
 }
 
 // tunnel is a connection that was switched to another protocol.

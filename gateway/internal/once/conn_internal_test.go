@@ -802,8 +802,73 @@ func TestEarlySwitch(t *testing.T) {
 		close(released)
 	}()
 	_, err = newTransport(t, nil).RoundTrip(r) //nolint:bodyclose // there is none
-	assert.ErrorIs(t, err, errEarlySwitch, "the request")
+	assert.ErrorIs(t, err, errSwitch, "the request")
 	assert.Equal(t, <-seen, "", "what came after the switch")
+}
+
+// TestSwitchAndBodyThatFails: a request whose body fails just after the service has switched
+// protocols ends.
+func TestSwitchAndBodyThatFails(t *testing.T) {
+	t.Parallel()
+	switched := make(chan struct{})
+	s := serveRaw(t, listen(t), "http", func(c net.Conn, _ *http.Request) bool {
+		say(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		close(switched)
+		_, _ = io.Copy(io.Discard, c)
+		return false
+	})
+	broken := errors.New("the client has gone")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, io.NopCloser(failing{broken, func() { <-switched }}))
+	assert.NoError(t, err, "request")
+	r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}, "Early": {"1"}}
+	ended := make(chan error, 1)
+	transport := newTransport(t, nil)
+	go func() {
+		_, err := transport.RoundTrip(r) //nolint:bodyclose // there is none
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		assert.ErrorIs(t, err, broken, "the request")
+	case <-time.After(limit):
+		t.Fatal("the request hangs")
+	}
+}
+
+// TestSwitchThatWasNotAsked: an answer that switches protocols unasked is no answer, and no tunnel.
+func TestSwitchThatWasNotAsked(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ asks, answer string }{
+		"not asked": {"", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"},
+		"bare":      {"echo", "HTTP/1.1 101 Switching Protocols\r\n\r\n"},
+	} {
+		s := serveRaw(t, listen(t), "http", func(c net.Conn, _ *http.Request) bool { return say(c, tt.answer) })
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, nil)
+		assert.NoError(t, err, "request")
+		if tt.asks != "" {
+			r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {tt.asks}}
+		}
+		_, err = newTransport(t, nil).RoundTrip(r) //nolint:bodyclose // there is none
+		assert.ErrorIs(t, err, errSwitch, "%s", name)
+	}
+}
+
+// TestMethodThatIsNone: a method that would write another request line is not sent.
+func TestMethodThatIsNone(t *testing.T) {
+	t.Parallel()
+	s := serveRaw(t, listen(t), "http", func(c net.Conn, _ *http.Request) bool { return say(c, created) })
+	for _, method := range []string{"POST /pay HTTP/1.1", "POST\t/pay", "GET ", "G(T"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, nil)
+		assert.NoError(t, err, "request")
+		r.Method = method
+		transport, d := newTransport(t, nil), new(Delivery)
+		_, err = transport.RoundTrip(r) //nolint:bodyclose // there is none
+		assert.ErrorIs(t, err, errMethod, "%q", method)
+		_, err = transport.Send(r, d) //nolint:bodyclose // there is none
+		assert.True(t, errors.Is(err, errMethod) && d.NotSent(err), "%q, guarded: %v", method, err)
+	}
+	assert.Equal(t, s.conns.Load(), int64(0), "connections")
 }
 
 // TestEarlyAnswer: after a whole answer that came before its request was read, the next request has

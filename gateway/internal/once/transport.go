@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/httpidem"
 )
 
 // Transport sends requests to services. It is safe for concurrent use.
@@ -81,11 +83,15 @@ func (t *Transport) CloseIdleConnections() {
 var (
 	errChoseHTTP1 = errors.New("the service has chosen HTTP/1.1")
 	errChoseHTTP2 = errors.New("the service has chosen HTTP/2")
+	errMethod     = errors.New("the method is no token (RFC 9110, section 9.1)")
 )
 
 // send sends a request by the protocol that the service has chosen. While it chooses another one,
 // nothing was sent.
 func (t *Transport) send(r *http.Request, d *Delivery) (resp *http.Response, err error) {
+	if r.Method != "" && !httpidem.IsToken(r.Method) {
+		return nil, errMethod // net/http would write it
+	}
 	for range 5 {
 		if http2, _ := t.chosen.Load(r.URL.Host); http2 == true && r.URL.Scheme == "https" && !needsHTTP1(r) {
 			resp, err = t.sendHTTP2(r, d)
