@@ -94,7 +94,7 @@ func (c *conn) exchange(r *http.Request, idle *idleConns) (*http.Response, error
 			err = errors.Join(err, failed)
 		}
 	}
-	if resp != nil && resp.StatusCode == http.StatusSwitchingProtocols && (!isSwitch(r, resp) || !written.succeedsSoon()) {
+	if resp != nil && resp.StatusCode == http.StatusSwitchingProtocols && (err != nil || !isSwitch(r, resp) || !written.succeedsSoon()) {
 		// the rest would be read as the other protocol
 		resp, err = nil, errors.Join(err, errSwitch)
 	}

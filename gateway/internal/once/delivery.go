@@ -30,8 +30,11 @@ func (d *Delivery) noteConn(reused, shared bool) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.hasConn, d.reused, d.shared, d.stopped = true, reused, shared, err
-	return err
+	d.hasConn, d.reused, d.shared = true, reused, shared
+	if d.stopped == nil { // net/http may try another connection of HTTP/2
+		d.stopped = err
+	}
+	return d.stopped
 }
 
 // noteFailure notes the outcome of a request of HTTP/1.1 that failed. If its connection did not,
