@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/retrysafe/retrysafe/gateway/internal/once"
 	"github.com/retrysafe/retrysafe/httpidem"
 )
 
@@ -82,7 +83,7 @@ func (g *Gateway) dropsGuardField(h http.Header) bool {
 		return false
 	}
 	for name := range g.guardFields {
-		if h[name] != nil && connectionNames(connection, name) {
+		if h[name] != nil && once.ConnectionNames(connection, name) {
 			return true
 		}
 	}

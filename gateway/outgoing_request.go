@@ -38,7 +38,7 @@ func (g *sender) eachOutgoingField(r *http.Request, a *retrysafe.Attempt, give f
 	}
 	for name, values := range r.Header {
 		// Fields that Connection names are not passed on, except the key: no client may remove it.
-		if _, ours := traced[name]; ours || unforwardedFields[name] || connectionNames(r.Header["Connection"], name) && !slices.Contains(g.keys, name) {
+		if _, ours := traced[name]; ours || unforwardedFields[name] || once.ConnectionNames(r.Header["Connection"], name) && !slices.Contains(g.keys, name) {
 			continue
 		}
 		for _, v := range values {
@@ -60,18 +60,6 @@ func (g *Gateway) traceFields(a *retrysafe.Attempt) http.Header {
 	h := http.Header{}
 	g.propagate(a.Context(), h)
 	return h
-}
-
-// connectionNames reports whether Connection names a field.
-func connectionNames(connection []string, name string) bool {
-	for _, line := range connection {
-		for s := range strings.SplitSeq(line, ",") {
-			if http.CanonicalHeaderKey(strings.TrimSpace(s)) == name {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // requestTo returns a copy of out for one try.

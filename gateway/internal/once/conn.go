@@ -332,10 +332,16 @@ func (c *conn) hasUnread() bool {
 // isSwitch reports whether an answer switches protocols as its request has asked for (RFC 9110,
 // section 7.8).
 func isSwitch(r *http.Request, resp *http.Response) bool {
-	for _, line := range resp.Header["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(name), "upgrade") {
-				return needsHTTP1(r)
+	return needsHTTP1(r) && ConnectionNames(resp.Header["Connection"], "Upgrade")
+}
+
+// ConnectionNames reports whether the lines of a Connection field name another field, which is
+// given in canonical form.
+func ConnectionNames(connection []string, field string) bool {
+	for _, line := range connection {
+		for s := range strings.SplitSeq(line, ",") {
+			if http.CanonicalHeaderKey(strings.TrimSpace(s)) == field {
+				return true
 			}
 		}
 	}

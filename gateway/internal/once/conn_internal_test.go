@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -612,7 +613,7 @@ func TestBodyThatFails(t *testing.T) {
 	s := serveRaw(t, listen(t), "http", func(c net.Conn, _ *http.Request) bool { return say(c, created) })
 	transport := newTransport(t, nil)
 	broken := errors.New("the client has gone")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", 10<<10)), failing{broken, func() { waitFor(t, "the head arrives", func() bool { return s.requests.Load() == 1 }) }})))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", 10<<10)), &slowBody{iotest.ErrReader(broken), func() { waitFor(t, "the head arrives", func() bool { return s.requests.Load() == 1 }) }})))
 	assert.NoError(t, err, "request")
 	r.ContentLength = 20 << 10
 	_, err = transport.RoundTrip(r) //nolint:bodyclose // there is none
@@ -620,16 +621,6 @@ func TestBodyThatFails(t *testing.T) {
 	transport.idle.mu.Lock()
 	defer transport.idle.mu.Unlock()
 	assert.Equal(t, len(transport.idle.of), 0, "connections that are kept")
-}
-
-type failing struct {
-	err   error
-	ready func()
-}
-
-func (f failing) Read([]byte) (int, error) {
-	f.ready()
-	return 0, f.err
 }
 
 // TestPiecesOfABody: the service gets each piece of a body as it comes, with a length and without
@@ -818,7 +809,7 @@ func TestSwitchAndBodyThatFails(t *testing.T) {
 		return false
 	})
 	broken := errors.New("the client has gone")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, io.NopCloser(failing{broken, func() { <-switched }}))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, &slowBody{iotest.ErrReader(broken), func() { <-switched }})
 	assert.NoError(t, err, "request")
 	r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
 	r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}, "Early": {"1"}}

@@ -14,14 +14,12 @@ func (t *Transport) sendHTTP2(r *http.Request, d *Delivery) (*http.Response, err
 	if d != nil {
 		ctx = d.follow(ctx)
 	}
+	r = r.WithContext(ctx) // a copy
 	if !changesNothing(r.Method) {
-		r = r.WithContext(ctx) // a copy
 		r.GetBody = nil
 		if hasNoBody(r) {
 			r.Body, r.ContentLength = io.NopCloser(new(emptyBody)), 0
 		}
-	} else if d != nil {
-		r = r.WithContext(ctx)
 	}
 	return t.http2.RoundTrip(r)
 }

@@ -23,7 +23,7 @@ type wire struct {
 	quiet  bool          // nothing may come before the request
 	sent   bool          // the kernel may have some of the request
 	begun  chan struct{} // closed once it has; nil: it does not matter
-	failed bool          // the kernel has accepted no more
+	failed bool          // a write has failed
 	cut    bool
 }
 
